@@ -62,12 +62,10 @@ class Diagnostic:
         if self.span is not NOWHERE:
             lines += _render_places([Label(self.span, self.text), *self.labels])
         lines += [f"  = {note}" for note in self.notes]
-        for call in self.calls:
-            place = "" if call.span is NOWHERE else f" at {call.span}"
-            lines.append(f"  = called as {call.text}{place}")
+        lines += _render_calls(self.calls)
         if self.help:
             lines.append(f"  = help: {self.help}")
-        return "\n".join(lines)
+        return "\n".join(map(_make_visible, "\n".join(lines).split("\n")))
 
     def to_json(self) -> dict[str, object]:
         """The finding as plain data; positions count from 1."""
@@ -141,9 +139,7 @@ class Report:
     ) -> None:
         """Record an error, or a warning when `severity` says so."""
         self.add(
-            Diagnostic(
-                code, message, span, text, tuple(labels), tuple(notes), help, (), severity
-            )
+            Diagnostic(code, message, span, text, tuple(labels), tuple(notes), help, (), severity)
         )
 
     @property
@@ -170,6 +166,21 @@ def _span_json(span: Span) -> dict[str, object] | None:
     }
 
 
+_MOST_CALLS = 12
+"""Longest stack of invocations that is shown whole."""
+
+
+def _render_calls(calls: Sequence[Call]) -> list[str]:
+    """One line for each invocation; the middle of a long stack is left out."""
+    lines = []
+    for call in calls:
+        place = "" if call.span is NOWHERE else f" at {call.span}"
+        lines.append(f"  = called as {call.text}{place}")
+    if len(lines) <= _MOST_CALLS:
+        return lines
+    return [*lines[:3], f"  = ... {len(lines) - 6} more", *lines[-3:]]
+
+
 def _render_places(labels: Sequence[Label]) -> list[str]:
     """The source lines of all labels with carets; the first label is the primary one."""
     primary = labels[0].span
@@ -183,10 +194,10 @@ def _render_places(labels: Sequence[Label]) -> list[str]:
         if source is not primary.source:
             first = min((x.span for x in shown if x.span.source is source), key=lambda s: s.start)
             out += [f"{pad}::: {first}", f"{pad} |"]
-        lines: dict[int, list[tuple[int, int, str, str]]] = {}
+        lines: dict[int, list[_Mark]] = {}
         for position, label in enumerate(shown):
             if label.span.source is source:
-                line, start, end = _clip(label.span)
+                line, start, end = _place(label.span)
                 mark = "^" if position == 0 else "-"
                 lines.setdefault(line, []).append((start, end, mark, label.text))
         previous = 0
@@ -194,25 +205,52 @@ def _render_places(labels: Sequence[Label]) -> list[str]:
             if previous and line > previous + 1:
                 out.append(f"{pad}...")
             previous = line
-            out.append(f"{line:>{width}} | {source.line(line)[:_WIDEST].expandtabs(1)}")
-            out += [f"{pad} | {row}" for row in _caret_rows(lines[line])]
+            text, marks = _clip(source.line(line).expandtabs(1), lines[line])
+            out.append(f"{line:>{width}} | {text}")
+            out += [f"{pad} | {row}" for row in _caret_rows(marks)]
     return out
 
+
+_Mark = tuple[int, int, str, str]
+"""What stands under a line: first and past-the-end column (from 0), character, text."""
 
 _WIDEST = 400
 """Longest part of a source line that is shown."""
 
+_BEFORE = 80
+"""Of a longer line, what is shown before the first place in it."""
 
-def _clip(span: Span) -> tuple[int, int, int]:
+_LONGEST = 2000
+"""Longest line of a rendered finding."""
+
+
+def _make_visible(line: str) -> str:
+    """A line without characters that would change a terminal, and not longer than is readable."""
+    short = line if len(line) <= _LONGEST else line[:_LONGEST] + " ..."
+    return "".join([c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in short])
+
+
+def _place(span: Span) -> tuple[int, int, int]:
     """Line, first and past-the-end column (from 0) of the part of a span on its first line."""
     line, column = span.source.position(span.start)
     start = column - 1
     length = len(span.source.line(line))
-    end = min(start + max(span.end - span.start, 1), max(length, start + 1))
-    return line, min(start, _WIDEST), max(min(end, _WIDEST), min(start, _WIDEST) + 1)
+    return line, start, min(start + max(span.end - span.start, 1), max(length, start + 1))
 
 
-def _caret_rows(marks: list[tuple[int, int, str, str]]) -> list[str]:
+def _clip(line: str, marks: list[_Mark]) -> tuple[str, list[_Mark]]:
+    """The part of a line that is shown, and its marks; of a long one, where the first stands."""
+    if len(line) <= _WIDEST:
+        return line, marks
+    first = max(min(start for start, *_ in marks) - _BEFORE, 0)
+    lead, tail = "... " * (first > 0), " ..." * (first + _WIDEST < len(line))
+    shift = first - len(lead)
+    edge = len(lead) + _WIDEST
+    moved = [(min(a - shift, edge), min(b - shift, edge + 1), mark, t) for a, b, mark, t in marks]
+    return lead + line[first : first + _WIDEST] + tail, moved
+
+
+def _caret_rows(marks: list[_Mark]) -> list[str]:
     """Rows of carets and texts under one line: the rightmost text stands beside its caret."""
     marks = sorted(marks)
     row = ""

@@ -7,6 +7,7 @@ Every node carries the span of its text. Section numbers are those of the specif
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...source import NOWHERE, Source, Span
@@ -471,4 +472,5 @@ class Module(Node):
     name: str
     source: Source = field(compare=False, repr=False)
     imports: tuple[Import, ...]
-    operators: tuple[Operator, ...]
+    operators: Sequence[Operator]
+    """A tuple, except in modules of the standard library."""

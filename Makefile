@@ -1,0 +1,67 @@
+# Every target makes its own virtual environment with what it needs, once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+ALEXNET := build/alexnet.nnef2
+
+.PHONY: help demo test lint format bench operators fuzz clean
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       recognise handwritten digits, then time AlexNet (needs no compiler)"
+	@echo "make test       run every test"
+	@echo "make lint       check style and types"
+	@echo "make format     put the code into its style"
+	@echo "make operators  every operator of the library beside its oracle, on both executors"
+	@echo "make fuzz       ten thousand damaged programs"
+	@echo "make bench      numbers and speed beside PyTorch and ONNX Runtime"
+	@echo "make clean      remove what the other targets made"
+
+demo: $(STAMPS)/demo
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMPS)/test
+	$(BIN)/python -m pytest
+
+lint: $(STAMPS)/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMPS)/lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMPS)/bench $(ALEXNET)/.done
+	$(BIN)/python -m benchmarks.tiny
+	$(BIN)/python -m benchmarks.alexnet $(ALEXNET) --threads $(THREADS) --interpreter
+	$(BIN)/python -m benchmarks.operators --threads $(THREADS)
+	$(BIN)/python -m benchmarks.no_names --threads $(THREADS)
+	$(BIN)/python -m benchmarks.shared_cores --threads $(THREADS)
+
+operators: $(STAMPS)/test
+	$(BIN)/python -m tests.operators
+
+fuzz: $(STAMPS)/test
+	$(BIN)/python -m tests.fuzz --cases 10000
+
+$(ALEXNET)/.done: examples/alexnet/alexnet.nnef2/main.sknd | $(STAMPS)/bench
+	mkdir -p $(ALEXNET)
+	cp $< $(ALEXNET)/main.sknd
+	$(BIN)/ricci init --force $(ALEXNET)
+	touch $@
+
+# The package itself, with the extra that the stamp is named after.
+$(STAMPS)/%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing ricci[$*] into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+clean:
+	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -1,0 +1,1 @@
+"""Measurements against other software; nothing here is a test."""

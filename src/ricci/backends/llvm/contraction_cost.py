@@ -1,0 +1,211 @@
+"""What a contraction costs, estimated from counts of instructions.
+
+The constants were measured; only their ratios matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.nodes import Expr
+from .contraction_form import Operand, size
+from .contraction_space import flat_form, merge
+from .emit_access import extent_of
+from .kernels import Strides
+from .packing import MOST_STRIDE, contiguous_depth, is_plain, loop_order
+from .target import Target
+
+if TYPE_CHECKING:
+    from .contraction_plan import Plan
+
+_CALL = 30.0
+"""Cycles to call a tile, to store its results, or to pack a panel."""
+_CLAIM = 400.0
+"""Cycles for a thread to get the next chunk."""
+
+
+def estimate(plan: Plan, strides: Strides, target: Target) -> float:
+    """Cycles until all cores have done all chunks."""
+    return Costs(plan, strides, target).until_done(plan.row_block, plan.lane_block)
+
+
+class Costs:
+    """What a plan costs, for any blocks of rows and columns."""
+
+    def __init__(self, plan: Plan, strides: Strides, target: Target) -> None:
+        self.plan, self.strides, self.target = plan, strides, target
+        self.bytes = plan.form.dtype.numpy().itemsize
+        self.rows, self.columns = plan.broadcast.extent, plan.vector.extent
+        k, elements = plan.depth.extent, self.rows * self.columns
+        multiply = _tile_cost(self.rows, self.columns, plan.rows, plan.vectors, plan.lanes, target)
+        multiply *= _clashes(plan, strides)
+        tiles = -(-self.rows // plan.rows) * -(-self.columns // plan.panel)
+        # of one element of the result, of the broadcast side and of the vector side
+        self.each = (k * multiply + _CALL * tiles * (1 + plan.depth.blocks)) / elements
+        self.each += _storing(plan, strides)
+        self.row = k * _reading(plan.broadcast_source, plan.broadcast, plan.rows, plan, strides)
+        self.column = k * _reading(plan.vector_source, plan.vector, plan.panel, plan, strides)
+
+    def until_done(self, row_block: int, lane_block: int) -> float:
+        """Cycles until all cores have done all chunks of a size."""
+        down, right = -(-self.rows // row_block), -(-self.columns // lane_block)
+        chunks = self.plan.outer * down * right
+        chunk = self.chunk(min(row_block, self.rows), min(lane_block, self.columns))
+        cores = self.target.cores
+        even = max(chunks / cores, float(-(-chunks // cores)) if chunks < 8 * cores else 0.0)
+        # the last chunks are waited for, also when somebody else uses the cores
+        return chunk * (even + 0.15) + min(_CLAIM, chunk / 10) * chunks / cores
+
+    def chunk(self, rows: int, columns: int) -> float:
+        """Cycles of one block."""
+        plan, target = self.plan, self.target
+        cycles = rows * columns * self.each + rows * self.row + columns * self.column
+        # vectors that the panels of rows read, each of them all
+        read = -(-rows // plan.rows) * columns * plan.depth.extent / plan.lanes
+        deep = plan.depth.most
+        held = columns * rows if plan.depth.blocks > 1 else 0
+        held += rows * deep if plan.broadcast_source == "packed" else 0
+        room = target.l2 * 0.7 / self.bytes
+        if held + columns * deep > room:
+            cycles += read * (8.0 if plan.vector_source == "packed" else 4.0) / plan.rows
+        if held > room:
+            cycles += rows * plan.depth.extent * 4.0
+        if plan.vector_source == "direct":
+            cycles += read * 0.5
+        if plan.vector_source != "packed":
+            far = self.columns * plan.depth.extent * self.bytes > target.l2 // 2
+            cycles += read if far else 0.0
+        return cycles
+
+    def is_worthwhile(self) -> bool:
+        """Whether the plan takes fewer cycles than a plain loop nest, on one core."""
+        plan = self.plan
+        block = self.chunk(min(plan.row_block, self.rows), min(plan.lane_block, self.columns))
+        return block * plan.blocks < self.plain()
+
+    def plain(self) -> float:
+        """Cycles of a plain loop nest over the same points, with vectors along the result."""
+        plan = self.plan
+        side = plan.broadcast if plan.across else plan.vector
+        access = side.access
+        turn = 4.5  # per vector and k, if it has to be collected from memory
+        if access is not None:
+            groups = merge(side.indices, [access], self.strides).groups
+            steps = flat_form(access, self.strides).indices
+            if not groups or steps.get(groups[-1][-1], 0) == 1:
+                turn = 1.5 if is_plain(access) else 3.0
+        if side.extent * plan.depth.extent * self.bytes > self.target.l2:
+            turn += 2.0  # read from memory, in the order of the result
+        each = (turn * plan.depth.extent + 3.0) / _result_run(plan, self.strides)
+        return plan.outer * self.rows * self.columns * each
+
+
+def _reading(source: str, operand: Operand, panel: int, plan: Plan, strides: Strides) -> float:
+    """Cycles per element and block of bringing an operand to the tiles."""
+    if source == "packed":
+        return _packing(plan, operand, panel, strides)
+    # what is prepared takes memory, and time to compile
+    return 0.7 / plan.lanes if source == "prepared" else 0.0
+
+
+def _clashes(plan: Plan, strides: Strides) -> float:
+    """How much longer tiles take because elements of the broadcast side that are read in place, and
+    then again by every tile, lie a multiple of a page apart: on few lines of the caches."""
+    access = plan.broadcast.access
+    if plan.broadcast_source != "direct" or access is None:
+        return 1.0
+    page = 4096 // plan.form.dtype.numpy().itemsize
+    steps = [
+        abs(flat_form(access, strides).indices.get(groups[-1][-1], 0))
+        for indices in (plan.broadcast.indices, plan.depth.indices)
+        if (groups := merge(indices, [access], strides).groups)
+    ]
+    along, apart = (steps[0], steps[-1]) if len(steps) == 2 else (0, steps[-1] if steps else 0)
+    if apart > 1 and apart % page == 0:
+        return 1.2
+    return 1.15 if along > 1 and along % page == 0 and plan.rows > 9 else 1.0
+
+
+def _storing(plan: Plan, strides: Strides) -> float:
+    """Cycles per element of making results of sums."""
+    return 5.0 / _result_run(plan, strides) + (0.5 if plan.across else 0.0)
+
+
+def _result_run(plan: Plan, strides: Strides) -> float:
+    """The mean number of elements of the result that are stored at once."""
+    kernel = plan.form.kernel
+    side, length = (plan.broadcast, plan.rows) if plan.across else (plan.vector, plan.panel)
+    return _run(side, length, plan.lanes, strides, [*kernel.results, kernel.targets[0]])
+
+
+def _packing(plan: Plan, operand: Operand, panel: int, strides: Strides) -> float:
+    """Cycles per element of packing an operand in panels."""
+    if contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None:
+        return 0.5 * max(1.0, plan.lanes / max(panel, 1))
+    run = _run(operand, panel, plan.lanes, strides, [operand.value])
+    costly, free = loop_order([operand.value], plan.depth.indices[plan.depth.split :])
+    turns = extent_of(free[-1]) if free else 1
+    around = 10.0 / turns + (15.0 / size(free) if costly else 0.0)
+    access = operand.access
+    if access is None:
+        return (6.0 + around) / run
+    groups = merge(operand.indices, [access], strides).groups
+    steps = flat_form(access, strides).indices
+    step = steps.get(groups[-1][-1], 0) if groups else 1
+    load = 1.5 * run
+    if free and abs(steps.get(free[-1], 0)) * plan.form.dtype.numpy().itemsize % 4096 == 0:
+        around += 3.0  # lines that fall on one another in the caches
+    if 0 <= step <= MOST_STRIDE:
+        load = 3.0 if step < 2 else 3.0 + 1.5 * step
+    return (load + around) / run
+
+
+def _run(
+    operand: Operand, panel: int, lanes: int, strides: Strides, exprs: Sequence[Expr]
+) -> float:
+    """The mean number of elements that one vector instruction handles along a panel."""
+    inner = merge(operand.indices, exprs, strides).inner
+    pieces = panel / min(panel, inner) + (
+        0.0 if inner % panel == 0 or inner == operand.extent else 1.0
+    )
+    return max(1.0, min(float(lanes), panel / max(pieces, panel / lanes)))
+
+
+def best_tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int]:
+    """Rows and vectors of the register tile that waste least."""
+    found = [(_tile_cost(rows, columns, r, v, lanes, target), r, v) for r, v in tiles(target)]
+    _, r, v = min(found)
+    return min(r, rows), min(v, -(-columns // lanes))
+
+
+def tiles(target: Target) -> Iterator[tuple[int, int]]:
+    """The register tiles that leave room for the vectors and one broadcast."""
+    for vectors in range(1, 9):
+        most = (target.registers - 1 - vectors) // vectors
+        for rows in range(1, min(most, 16) + 1):
+            yield rows, vectors
+
+
+def _tile_cost(rows: int, columns: int, r: int, v: int, lanes: int, target: Target) -> float:
+    """Cycles per k for the whole result."""
+    total = 0.0
+    wide = -(-columns // lanes)
+    for count, height in _cut(rows, r):
+        for times, width in _cut(wide, v):
+            total += count * times * _cycles(height, width, target)
+    return total
+
+
+def _cut(extent: int, step: int) -> list[tuple[int, int]]:
+    """Pieces of an extent: how many, and how long."""
+    pieces = [(extent // step, step), (1, extent % step)]
+    return [(n, s) for n, s in pieces if n and s]
+
+
+def _cycles(rows: int, vectors: int, target: Target) -> float:
+    """Cycles of one k of a tile: multiply-adds, their latency, or loads; a little for the loop."""
+    work = rows * vectors
+    latency = target.accumulators / 2
+    loads = vectors * (1 + vectors * 0.02) + rows * 0.5
+    return max(work, latency, loads) + 0.05 * loads + 0.5

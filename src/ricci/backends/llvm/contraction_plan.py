@@ -1,0 +1,268 @@
+"""Decides how a contraction is computed: sides, register tile, blocks, chunks.
+
+The *vector* side of the product fills vector registers, the *broadcast* side gives the rows of
+the register tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...ir.nodes import Index, Tensor
+from ...ir.rewrite import accesses, free_indices
+from .contraction_cost import Costs, best_tile, estimate
+from .contraction_form import Form, Operand, size
+from .contraction_space import Space, flat_form, merge
+from .emit_access import extent_of, shape_of
+from .kernels import Strides
+from .packing import Depth, is_plain
+from .target import Target
+
+Source = Literal["prepared", "packed", "direct"]
+"""Where a tile reads an operand: panels packed once ahead of time, panels packed by each chunk,
+or the tensor itself."""
+
+_GRAIN = 8000.0
+"""Cycles that a thread should work before it asks for more."""
+MOST_CHUNKS = 4096
+"""Chunks that a kernel has at most."""
+_FREE = 1 << 18
+"""Elements that prepared panels may have in any case."""
+_STREAMS = 8
+"""Rows of a big operand that are read at the same time."""
+_STRETCH = 8192
+"""Bytes read of each of them before going on to the next rows, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A contraction as it will be computed.
+
+    `rows` and `vectors` are the register tile, `row_block` and `lane_block` the part of the
+    result that a chunk computes: multiples of the tile, except at the end.
+    """
+
+    form: Form
+    broadcast: Operand
+    vector: Operand
+    broadcast_source: Source
+    vector_source: Source
+    depth: Depth
+    lanes: int
+    rows: int
+    vectors: int
+    row_block: int
+    lane_block: int
+    across: bool
+    """Whether the result is not contiguous along the vector side."""
+    grain: int = 1
+    """How many blocks a chunk does."""
+
+    @property
+    def panel(self) -> int:
+        """Elements that a vector panel holds per k."""
+        return self.vectors * self.lanes
+
+    @property
+    def row_blocks(self) -> int:
+        return -(-self.broadcast.extent // self.row_block)
+
+    @property
+    def lane_blocks(self) -> int:
+        return -(-self.vector.extent // self.lane_block)
+
+    @property
+    def blocks(self) -> int:
+        return self.outer * self.row_blocks * self.lane_blocks
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.blocks // self.grain)
+
+    @property
+    def outer(self) -> int:
+        return size(self.form.batch)
+
+    @property
+    def padded(self) -> int:
+        """Elements of the vector side per k when packed: the last panel has whole vectors."""
+        return -(-self.vector.extent // self.lanes) * self.lanes
+
+
+def make_plan(form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]) -> Plan:
+    """The cheapest of the ways to assign the sides and to read them."""
+    sides = [(form.left, form.right), (form.right, form.left)]
+    plans = [p for a, b in sides for p in plans_of_sides(form, a, b, strides, target, constant)]
+    return min(plans, key=lambda plan: estimate(plan, strides, target))
+
+
+def plans_of_sides(
+    form: Form,
+    broadcast: Operand,
+    vector: Operand,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> Iterator[Plan]:
+    """The plans in which a given operand fills the vectors."""
+    for order in (_depth(form, broadcast, strides), _depth(form, vector, strides)):
+        for a in _sources(broadcast, order, strides, constant, False):
+            for b in _sources(vector, order, strides, constant, True):
+                yield _plan(form, broadcast, vector, a, b, order, strides, target)
+
+
+def _sources(
+    operand: Operand,
+    depth: Depth,
+    strides: Strides,
+    constant: frozenset[Tensor],
+    is_vector: bool,
+) -> Iterator[Source]:
+    """How tiles may read an operand; what is constant need not be packed again and again."""
+    if is_direct(operand, depth.indices, strides):
+        if not is_vector or step_of(operand, operand.indices, strides) == 1:
+            yield "direct"
+    yield "prepared" if _may_prepare(operand, depth, constant) else "packed"
+
+
+def _may_prepare(operand: Operand, depth: Depth, constant: frozenset[Tensor]) -> bool:
+    """Whether an operand is constant, and its panels take not much more memory than it does."""
+    read = {a.tensor for a in accesses(operand.value)}
+    used = [i for i in free_indices(operand.value) if i not in depth.indices]
+    panels = size(used) * depth.extent
+    return bool(read) and read <= constant and panels <= _FREE + 2 * sum(map(_elements, read))
+
+
+def _elements(tensor: Tensor) -> int:
+    return math.prod(shape_of(tensor.shape))
+
+
+def _plan(
+    form: Form,
+    broadcast: Operand,
+    vector: Operand,
+    broadcast_source: Source,
+    vector_source: Source,
+    depth: Depth,
+    strides: Strides,
+    target: Target,
+) -> Plan:
+    lanes = target.lanes(form.dtype)
+    rows, vectors = best_tile(broadcast.extent, vector.extent, lanes, target)
+    panel, bytes_of = vectors * lanes, form.dtype.numpy().itemsize
+    streams = vector_source == "direct" and depth.extent * vector.extent * bytes_of > target.l2
+    depth = _blocked(depth, _STREAMS if streams else _panel_depth(rows, bytes_of, target))
+    plan = Plan(
+        form,
+        broadcast,
+        vector,
+        broadcast_source,
+        vector_source,
+        depth,
+        lanes,
+        rows,
+        vectors,
+        -(-broadcast.extent // rows) * rows,
+        _streamed_block(vector, panel, bytes_of) if streams else panel,
+        _is_across(form, vector, strides),
+    )
+    return plan if streams else _with_blocks(plan, strides, target)
+
+
+def _is_across(form: Form, vector: Operand, strides: Strides) -> bool:
+    """Whether the result is not contiguous along the vector side."""
+    steps = flat_form(form.kernel.targets[0], strides).indices
+    real = [i for i in vector.indices if extent_of(i) > 1]
+    return bool(real) and steps.get(real[-1], 0) != 1
+
+
+# ------------------------------------------------------------------------ blocks
+
+
+def _depth(form: Form, operand: Operand, strides: Strides) -> Depth:
+    """The reduced indices in the order of an operand's memory."""
+    reduced = [k for k in form.reduced if extent_of(k) > 1] or list(form.reduced[:1])
+    if operand.access is not None:
+        steps = flat_form(operand.access, strides).indices
+        reduced.sort(key=lambda k: -abs(steps.get(k, 0)))
+    return Depth(tuple(reduced), 0, extent_of(reduced[0]))
+
+
+def _panel_depth(rows: int, bytes_of: int, target: Target) -> int:
+    """How many k of a panel of rows leave room in the first cache."""
+    return max(64, target.l1 * 3 // 4 // (bytes_of * max(rows, 4)))
+
+
+def _blocked(depth: Depth, limit: int) -> Depth:
+    """Cuts the reduced indices in blocks of at most about `limit` points."""
+    split = 0
+    while depth.extent > limit and size(depth.indices[split + 1 :]) > limit:
+        split += 1
+    inner = size(depth.indices[split + 1 :])
+    extent = extent_of(depth.indices[split])
+    blocks = -(-extent * inner // limit)
+    return Depth(depth.indices, split, -(-extent // min(blocks, extent)))
+
+
+def _streamed_block(vector: Operand, panel: int, bytes_of: int) -> int:
+    """Columns of a chunk that reads a big vector operand straight from memory: a few long
+    stretches at a time."""
+    least = -(-_STRETCH // (bytes_of * panel))
+    panels = -(-vector.extent // panel)
+    return _even(panels, max(least, panels // 64)) * panel
+
+
+def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
+    """The plan with the blocks that are done soonest."""
+    costs = Costs(plan, strides, target)
+    down = _pieces(-(-plan.broadcast.extent // plan.rows))
+    right = _pieces(-(-plan.vector.extent // plan.panel))
+    blocks = [(r * plan.rows, c * plan.panel) for r in down for c in right]
+    row_block, lane_block = min(blocks, key=lambda block: costs.until_done(*block))
+    plan = replace(plan, row_block=row_block, lane_block=lane_block)
+    cycles = costs.chunk(row_block, lane_block)
+    grain = max(1, round(_GRAIN / cycles), -(-plan.blocks // MOST_CHUNKS))
+    return replace(plan, grain=min(grain, plan.blocks))
+
+
+def _pieces(panels: int) -> list[int]:
+    """Lengths of pieces of about equal size, fewer and fewer of them."""
+    counts = {*range(1, 9), 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256}
+    return sorted({-(-panels // n) for n in counts if n <= panels})
+
+
+def _even(total: int, most: int) -> int:
+    """The length of equal pieces of at most a length."""
+    return -(-total // -(-total // max(1, min(most, total))))
+
+
+# ----------------------------------------------------------------- direct reading
+
+
+def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) -> bool:
+    """Whether a tile can read the operand where it is: rows a common step apart, k another."""
+    access = operand.access
+    if access is None or not is_plain(access):
+        return False
+    return all(
+        len(merge(part, [access], strides).groups) <= 1 for part in (operand.indices, reduced)
+    )
+
+
+def step_of(operand: Operand, indices: tuple[Index, ...], strides: Strides) -> int:
+    """The distance of neighbouring elements along indices that merge."""
+    access = operand.access
+    assert access is not None
+    groups: Space = merge(indices, [access], strides)
+    if not groups.groups:
+        return 0
+    return flat_form(access, strides).indices.get(groups.groups[-1][-1], 0)
+
+
+def batch_of(operand: Operand, form: Form) -> tuple[Index, ...]:
+    """The batch indices that an operand depends on."""
+    used = set(free_indices(operand.value))
+    return tuple(i for i in form.batch if i in used)

@@ -1,0 +1,181 @@
+"""The two operands of a contraction as its tiles see them, and what prepares constant ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...dtypes import DType
+from ...ir.nodes import Index, Tensor, integer
+from ...ir.rewrite import accesses
+from . import contraction_transpose as transpose
+from .builder import Builder
+from .contraction_form import size
+from .contraction_plan import MOST_CHUNKS, Plan, Source, batch_of
+from .contraction_space import (
+    Places,
+    Space,
+    chunk_range,
+    decode,
+    merge,
+    minus,
+    plus,
+    product,
+    smin,
+    times,
+)
+from .emit import Frame
+from .emit_access import extent_of
+from .emit_types import scalar_type
+from .kernels import KernelCode, Prepare, Strides
+from .packing import Block, Depth, Packing, contiguous_depth, write_packing
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An operand in panels of `panel` elements of its index space."""
+
+    packing: Packing
+    source: Source
+    panel: int
+    padded: int
+    """Elements per k of all panels together."""
+    unit: int
+    """Panels have a multiple of it per k: a vector, or one row."""
+    prepared: Tensor | None
+
+    @property
+    def extent(self) -> int:
+        return self.packing.operand.extent
+
+    def stride(self, b: Builder, count: str) -> str:
+        """Elements per k of a panel with `count` live ones."""
+        if self.unit == 1:
+            return count
+        up = plus(b, count, str(self.unit - 1))
+        if not up.startswith("%"):
+            return str(int(up) & -self.unit)
+        return b.pure(f"and i64 {up}, {-self.unit}", up)
+
+    def offset(self, b: Builder, outer: str, block: Block, start: str) -> str:
+        """Where in the prepared operand the panel that begins at element `start` is."""
+        at = times(b, outer, self.packing.depth.extent * self.padded)
+        at = plus(b, at, times(b, block.first, self.padded))
+        return plus(b, at, product(b, start, block.points))
+
+    def outer(self, b: Builder, places: Places) -> str:
+        """The number of a batch among those that the operand depends on."""
+        number = "0"
+        for index in self.packing.outer:
+            if extent_of(index) > 1:
+                place = places[index].base or "0"
+                number = plus(b, times(b, number, extent_of(index)), place)
+        return number
+
+    def pack(self, b: Builder, outer: str, first: str, count: str, block: Block, to: str) -> None:
+        """Write calls that pack `count` elements from number `first` on, panel after panel."""
+        scalar = scalar_type(self.packing.dtype)
+        with b.loop("0", count, self.panel) as loop:
+            live = smin(b, minus(b, count, loop.index), str(self.panel))
+            at = element(b, scalar, to, product(b, loop.index, block.points))
+            begin, stride = plus(b, first, loop.index), self.stride(b, live)
+            b.line(self.packing.call(outer, begin, live, stride, block, at))
+
+
+def sides_of(plan: Plan, strides: Strides) -> tuple[Side, Side]:
+    """The broadcast side and the vector side of a plan."""
+    return _side(plan, False, strides), _side(plan, True, strides)
+
+
+def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
+    operand = plan.vector if is_vector else plan.broadcast
+    source = plan.vector_source if is_vector else plan.broadcast_source
+    panel, unit = (plan.panel, plan.lanes) if is_vector else (plan.rows, 1)
+    lanes = plan.lanes
+    if contiguous_depth(operand, plan.depth, lanes, strides) is None:
+        # short runs are copied faster in short vectors
+        run = min(panel, merge(operand.indices, [operand.value], strides).inner)
+        lanes = min(lanes, 1 << (run - 1).bit_length())
+    packing = Packing(
+        f"kernel.pack.{'columns' if is_vector else 'rows'}",
+        operand,
+        batch_of(operand, plan.form),
+        plan.depth,
+        plan.form.dtype,
+        lanes,
+        is_vector and operand.extent % plan.lanes == 0,
+    )
+    padded = plan.padded if is_vector else operand.extent
+    prepared = None
+    if source == "prepared":
+        count = size(packing.outer) * plan.depth.extent * padded
+        name = accesses(operand.value)[0].tensor.name
+        prepared = Tensor(f"{name}.panels", plan.form.dtype, (integer(count),))
+    return Side(packing, source, panel, padded, unit, prepared)
+
+
+def element(b: Builder, scalar: str, pointer: str, offset: str) -> str:
+    """A pointer to an element."""
+    if offset == "0":
+        return pointer
+    return b.pure(f"getelementptr {scalar}, ptr {pointer}, i64 {offset}", pointer, offset)
+
+
+def batch_places(b: Builder, batch: Sequence[Index], number: str) -> Places:
+    """The places of the batch indices for the number of a batch."""
+    return decode(b, Space(tuple((i,) for i in batch if extent_of(i) > 1)), number)
+
+
+def block_at(b: Builder, depth: Depth, number: str) -> Block:
+    """The block of k with a number."""
+    if depth.blocks == 1:
+        return Block("0", "0", str(depth.cut), str(depth.extent), "0")
+    per = -(-depth.cut // depth.block)
+    outer, part = "0", number
+    if depth.outer > 1:
+        outer = b.pure(f"udiv i64 {number}, {per}", number)
+        part = b.pure(f"urem i64 {number}, {per}", number)
+    begin = times(b, part, depth.block)
+    end = smin(b, plus(b, begin, str(depth.block)), str(depth.cut))
+    first = plus(b, times(b, outer, depth.cut), begin)
+    points, before = times(b, minus(b, end, begin), depth.inner), times(b, first, depth.inner)
+    return Block(outer, begin, end, points, before)
+
+
+def write_prepare(side: Side, strides: Strides) -> Prepare:
+    """A kernel that packs all panels of an operand; a piece is one batch and one block of k."""
+    assert side.prepared is not None
+    frame = Frame(strides)
+    b, depth, dtype = frame.builder, side.packing.depth, side.packing.dtype
+    pointer = frame.pointer(side.prepared)
+    pieces = size(side.packing.outer) * depth.blocks
+    grain = -(-pieces // MOST_CHUNKS)
+    with b.loop(*chunk_range(b, pieces, grain)) as chunk:
+        outer = b.pure(f"udiv i64 {chunk.index}, {depth.blocks}", chunk.index)
+        number = b.pure(f"urem i64 {chunk.index}, {depth.blocks}", chunk.index)
+        block = block_at(b, depth, number)
+        to = element(b, scalar_type(dtype), pointer, side.offset(b, outer, block, "0"))
+        side.pack(b, outer, "0", str(side.extent), block, to)
+    functions = write_packing(frame, side.packing, strides)
+    functions += transposing(frame, [side], strides, dtype, side.packing.lanes)
+    code = KernelCode(
+        frame.text() + functions,
+        tuple(frame.tensors),
+        -(-pieces // grain),
+        frozenset(b.declarations),
+        sites=tuple(frame.sites),
+        work=2.0 * size(side.packing.outer) * depth.extent * side.padded,
+    )
+    return Prepare(code, side.prepared)
+
+
+def transposing(
+    frame: Frame, packed: Sequence[Side], strides: Strides, dtype: DType, lanes: int
+) -> str:
+    """The function that transposes blocks, if packing some sides needs it."""
+    for side in packed:
+        p = side.packing
+        if contiguous_depth(p.operand, p.depth, p.lanes, strides) is not None:
+            frame.builder.declarations |= transpose.declarations(dtype, lanes)
+            return transpose.write_transpose(dtype, lanes)
+    return ""

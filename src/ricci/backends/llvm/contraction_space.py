@@ -1,0 +1,269 @@
+"""Flattened index spaces: one number runs over several indices, row-major.
+
+Neighbouring indices that every access steps through with one common stride are merged into a
+group, which is then walked as if it were one long index: its last member carries the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...ir.nodes import Access, Expr, Index, Local
+from ...ir.rewrite import accesses, children, free_indices
+from .builder import Builder
+from .contraction_form import size
+from .emit import Mask, Place
+from .emit_access import Linear, extent_of, is_within, linear, row_major, shape_of
+from .emit_types import with_lanes
+from .kernels import Strides
+
+Places = dict[Index, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Indices in order, the outermost first, in groups that are walked as one index each."""
+
+    groups: tuple[tuple[Index, ...], ...]
+
+    @property
+    def extent(self) -> int:
+        return size(i for g in self.groups for i in g)
+
+    @property
+    def inner(self) -> int:
+        """The extent of the last group."""
+        return size(self.groups[-1]) if self.groups else 1
+
+
+def flat_form(access: Access, strides: Strides) -> Linear:
+    """The element offset of an access, guards and checks aside."""
+    steps = strides.get(access.tensor) or row_major(shape_of(access.tensor.shape))
+    form = Linear()
+    for subscript, step in zip(access.subscripts, steps, strict=True):
+        form.plus(linear(subscript.index), step)
+    return form
+
+
+def merge(indices: Sequence[Index], exprs: Sequence[Expr], strides: Strides) -> Space:
+    """The space of some indices, as few groups as all accesses of the expressions allow."""
+    indices = [i for i in indices if extent_of(i) > 1]
+    forms = [flat_form(a, strides) for a in accesses(*exprs)]
+    fixed = _unmergeable(exprs)
+    groups: list[tuple[Index, ...]] = []
+    for index in indices:
+        last = groups[-1][-1] if groups else None
+        if last is not None and index not in fixed and last not in fixed:
+            if all(
+                f.indices.get(last, 0) == extent_of(index) * f.indices.get(index, 0) for f in forms
+            ):
+                groups[-1] = (*groups[-1], index)
+                continue
+        groups.append((index,))
+    return Space(tuple(groups))
+
+
+def _unmergeable(exprs: Sequence[Expr]) -> set[Index]:
+    """Indices whose own value matters: in guards, checks, and outside linear subscripts."""
+    fixed: set[Index] = set()
+    for access in accesses(*exprs):
+        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
+            if linear(s.index).others or not is_within(s.index, extent):
+                fixed.update(free_indices(s.index))
+    fixed.update(n for n in _outside_subscripts(exprs) if isinstance(n, Index))
+    return fixed
+
+
+def _outside_subscripts(exprs: Sequence[Expr]) -> Iterator[Expr]:
+    seen: set[int] = set()
+    stack = list(exprs)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if isinstance(node, Local):
+            stack.append(node.value)
+        elif not isinstance(node, Access):
+            stack.extend(children(node))
+
+
+def decode(b: Builder, space: Space, flat: str) -> Places:
+    """The places of all indices at a point of the space."""
+    places: Places = {}
+    rest = flat
+    for position in range(len(space.groups) - 1, -1, -1):
+        group = space.groups[position]
+        value = rest
+        if position > 0:
+            extent = size(group)
+            value = b.pure(f"urem i64 {rest}, {extent}", rest) if rest.startswith("%") else rest
+            rest = b.pure(f"udiv i64 {rest}, {extent}", rest)
+        places.update(group_places(group, value))
+    return places
+
+
+def group_places(group: tuple[Index, ...], value: str, vector: bool = False) -> Places:
+    """The places of a group's members; the last one carries the number."""
+    places = {i: Place(None) for i in group}
+    places[group[-1]] = Place(value, 0, vector)
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Some neighbouring points of a walk."""
+
+    places: Places
+    lanes: int
+    mask: Mask
+    live: str
+    """How many of the lanes are there."""
+    flat: str
+    """The flat number of the first, relative to where the walk began."""
+
+
+Body = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A walk over `begin <= flat < begin + count` of a space, `lanes` points at a time.
+
+    A step never crosses from one run of the last group to the next. If `whole`, `begin` and
+    `count` are multiples of `lanes`.
+    """
+
+    space: Space
+    lanes: int
+    whole: bool = False
+
+    def write(self, b: Builder, begin: str, count: str, body: Body) -> None:
+        """Write the loops around `body`."""
+        groups = self.space.groups
+        if not groups:
+            body(Step({}, 1, Mask(), "1", "0"))
+            return
+        if len(groups) == 1:
+            self._run(b, {}, begin, plus(b, begin, count), "0", body)
+            return
+        inner = self.space.inner
+        end = plus(b, begin, count)
+        first = b.pure(f"udiv i64 {begin}, {inner}", begin)
+        last = plus(b, b.pure(f"udiv i64 {plus(b, end, '-1')}, {inner}", end), "1")
+        outer = Space(groups[:-1])
+        with b.loop(first, last) as loop:
+            start = b.pure(f"mul nsw i64 {loop.index}, {inner}", loop.index)
+            low = minus(b, begin, start)
+            high = minus(b, end, start)
+            low = smax(b, low, "0")
+            high = smin(b, high, str(inner))
+            where = minus(b, start, begin)
+            self._run(b, decode(b, outer, loop.index), low, high, where, body)
+
+    def _run(self, b: Builder, outer: Places, low: str, high: str, where: str, body: Body) -> None:
+        """The points `low <= x < high` of the last group; `where` is the number of `x = 0`, or
+        of `x = low` if the space has but one group."""
+        group = self.space.groups[-1]
+        alone = len(self.space.groups) == 1
+
+        def at(x: str, lanes: int, mask: Mask, live: str) -> None:
+            places = outer | group_places(group, x, vector=lanes > 1)
+            flat = minus(b, x, low) if alone else plus(b, where, x)
+            body(Step(places, lanes, mask, live, flat))
+
+        lanes = self.lanes
+        if lanes == 1:
+            with b.loop(low, high) as loop:
+                at(loop.index, 1, Mask(), "1")
+            return
+        rest = low
+        whole = self.whole and (alone or self.space.inner % lanes == 0)
+        if self.space.inner >= lanes:
+            count = minus(b, high, low)
+            full = b.pure(f"and i64 {count}, {-lanes}", count)
+            rest = plus(b, low, full)
+            with b.loop(low, rest, lanes) as loop:
+                at(loop.index, lanes, Mask(), str(lanes))
+        if not whole:
+            some = b.op(f"icmp slt i64 {rest}, {high}")
+            with b.when(some):
+                left = b.op(f"sub i64 {high}, {rest}")
+                at(rest, lanes, Mask(None, prefix_mask(b, lanes, left)), left)
+
+
+def prefix_mask(b: Builder, lanes: int, count: str) -> str:
+    """The mask of the first `count` lanes."""
+    full = with_lanes("i64", lanes)
+    one = b.pure(f"insertelement {full} poison, i64 {count}, i64 0", count)
+    zeros = f"<{lanes} x i32> zeroinitializer"
+    spread = b.pure(f"shufflevector {full} {one}, {full} poison, {zeros}", one)
+    steps = ", ".join(f"i64 {k}" for k in range(lanes))
+    return b.pure(f"icmp ult {full} <{steps}>, {spread}", spread)
+
+
+@contextmanager
+def nest(b: Builder, space: Space) -> Iterator[Places]:
+    """Loops over all points of a space, one per group; gives the places."""
+    if not space.groups:
+        yield {}
+        return
+    group = space.groups[0]
+    with b.loop(0, size(group)) as loop, nest(b, Space(space.groups[1:])) as inner:
+        yield group_places(group, loop.index) | inner
+
+
+def chunk_range(b: Builder, total: int, grain: int) -> tuple[str, str]:
+    """The first piece of work of a call, and the one after its last, with `grain` in a chunk."""
+    begin, end = times(b, "%begin", grain), times(b, "%end", grain)
+    return begin, smin(b, end, str(total)) if total % grain else end
+
+
+def plus(b: Builder, x: str, y: str) -> str:
+    """The sum of two i64."""
+    if not x.startswith("%") and not y.startswith("%"):
+        return str(int(x) + int(y))
+    if x == "0" or y == "0":
+        return y if x == "0" else x
+    return b.pure(f"add nsw i64 {x}, {y}", x, y)
+
+
+def times(b: Builder, x: str, factor: int) -> str:
+    """An i64 times a constant."""
+    if not x.startswith("%"):
+        return str(int(x) * factor)
+    return x if factor == 1 else b.pure(f"mul nsw i64 {x}, {factor}", x)
+
+
+def product(b: Builder, x: str, y: str) -> str:
+    """The product of two i64."""
+    if not x.startswith("%"):
+        return times(b, y, int(x))
+    return times(b, x, int(y)) if not y.startswith("%") else b.pure(f"mul nsw i64 {x}, {y}", x, y)
+
+
+def multiple(b: Builder, count: str, step: int) -> str:
+    """The largest multiple of a step that is not greater."""
+    if not count.startswith("%"):
+        return str(int(count) // step * step)
+    return times(b, b.pure(f"udiv i64 {count}, {step}", count), step)
+
+
+def minus(b: Builder, x: str, y: str) -> str:
+    """The difference of two i64."""
+    if not x.startswith("%") and not y.startswith("%"):
+        return str(int(x) - int(y))
+    return x if y == "0" else "0" if x == y else b.pure(f"sub nsw i64 {x}, {y}", x, y)
+
+
+def smin(b: Builder, x: str, y: str) -> str:
+    """The smaller of two i64."""
+    return b.call("i64", "llvm.smin.i64", f"i64 {x}", f"i64 {y}")
+
+
+def smax(b: Builder, x: str, y: str) -> str:
+    """The larger of two i64."""
+    return b.call("i64", "llvm.smax.i64", f"i64 {x}", f"i64 {y}")

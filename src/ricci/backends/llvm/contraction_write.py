@@ -1,0 +1,266 @@
+"""Writes the functions of a planned contraction."""
+
+from __future__ import annotations
+
+from ...ir.rewrite import accesses
+from . import contraction_transpose as transpose
+from .builder import Builder
+from .contraction_form import Operand
+from .contraction_plan import Plan, step_of
+from .contraction_results import call_results, write_results
+from .contraction_sides import (
+    Side,
+    batch_places,
+    block_at,
+    element,
+    sides_of,
+    transposing,
+    write_prepare,
+)
+from .contraction_space import (
+    chunk_range,
+    decode,
+    merge,
+    minus,
+    multiple,
+    plus,
+    product,
+    smin,
+    times,
+)
+from .emit import Frame
+from .emit_types import scalar_type, width
+from .kernels import KernelCode, Strides
+from .microkernel import Tile, call_tile, declarations, write_tile
+from .packing import Block, write_packing
+
+_ALIGN = 64
+
+
+def write_contraction(plan: Plan, strides: Strides) -> KernelCode:
+    """The code of a plan, and of what prepares its constant operands."""
+    return _Writer(plan, strides).code()
+
+
+def _aligned(count: int) -> int:
+    return -(-count // _ALIGN) * _ALIGN
+
+
+class _Writer:
+    def __init__(self, plan: Plan, strides: Strides) -> None:
+        self.plan, self.strides = plan, strides
+        self.form, self.kernel = plan.form, plan.form.kernel
+        self.frame = Frame(strides)
+        self.scalar = scalar_type(self.form.dtype)
+        self.bytes = width(self.form.dtype)
+        target = self.kernel.targets[0].tensor
+        read = (*self.kernel.initial, *self.kernel.results, plan.broadcast.value, plan.vector.value)
+        if any(a.tensor is target for a in accesses(*read)):
+            self.frame.written.add(target)
+        self.broadcast, self.vector = self.sides = sides_of(plan, strides)
+        self.tiles: dict[str, Tile] = {}
+
+    @property
+    def b(self) -> Builder:
+        return self.frame.builder
+
+    def code(self) -> KernelCode:
+        plan = self.plan
+        self._kernel()
+        functions = self._functions()
+        flops = plan.outer * plan.broadcast.extent * plan.vector.extent * plan.depth.extent
+        return KernelCode(
+            self.frame.text() + functions,
+            tuple(self.frame.tensors),
+            plan.chunks,
+            frozenset(self.b.declarations),
+            sum(self._layout()),
+            tuple(self.frame.sites),
+            flops / (3.0 * plan.lanes),
+            tuple(write_prepare(s, self.strides) for s in self.sides if s.prepared is not None),
+        )
+
+    def _functions(self) -> str:
+        """The functions that the kernel calls."""
+        dtype, lanes = self.form.dtype, self.plan.lanes
+        packed = [s for s in self.sides if s.source == "packed"]
+        text = "".join(write_packing(self.frame, s.packing, self.strides) for s in packed)
+        for tile in self.tiles.values():
+            text += write_tile(tile)
+            self.b.declarations |= declarations(tile)
+        text += write_results(self.frame, self.plan, self.strides)
+        turning = transposing(self.frame, packed, self.strides, dtype, lanes)
+        if self.plan.across and not turning:
+            turning = transpose.write_transpose(dtype, lanes)
+        return text + turning
+
+    def _element(self, pointer: str, offset: str) -> str:
+        return element(self.b, self.scalar, pointer, offset)
+
+    # ------------------------------------------------------------------ kernel
+
+    def _layout(self) -> tuple[int, int, int]:
+        """Bytes of the thread's scratch: result tiles, packed rows, packed columns."""
+        plan = self.plan
+        lane_block = min(plan.lane_block, -(-plan.padded // plan.panel) * plan.panel)
+        tiles = 1
+        if plan.depth.blocks > 1:
+            tiles = (plan.row_block // plan.rows) * (lane_block // plan.panel)
+        c = _aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
+        rows = columns = 0
+        if self.broadcast.source == "packed":
+            rows = _aligned((plan.row_block * plan.depth.most + plan.lanes) * self.bytes)
+        if self.vector.source == "packed":
+            columns = _aligned(lane_block * plan.depth.most * self.bytes)
+        return c, rows, columns
+
+    def _kernel(self) -> None:
+        plan, b = self.plan, self.b
+        c, rows, _ = self._layout()
+        self.packed_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c}")
+        self.packed_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
+        with b.loop(*chunk_range(b, plan.blocks, plan.grain)) as chunk:
+            outer, row_number, lane_number = self._split(chunk.index)
+            self.places = batch_places(b, self.form.batch, outer)
+            self.row0 = times(b, row_number, plan.row_block)
+            self.lane0 = times(b, lane_number, plan.lane_block)
+            self.row_count = self._count_of(self.row0, plan.row_block, plan.broadcast.extent)
+            self.lane_count = self._count_of(self.lane0, plan.lane_block, plan.vector.extent)
+            self.outer = outer
+            blocks = plan.depth.blocks
+            if blocks == 1:
+                self._block_body(block_at(b, plan.depth, "0"), "true", "true")
+            else:
+                with b.loop(0, blocks) as loop:
+                    first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
+                    last = b.pure(f"icmp eq i64 {loop.index}, {blocks - 1}", loop.index)
+                    self._block_body(block_at(b, plan.depth, loop.index), first, last)
+
+    def _split(self, number: str) -> tuple[str, str, str]:
+        """Batch, row block and lane block from one number; lane blocks go fastest."""
+        plan, b = self.plan, self.b
+        parts = []
+        for count in (plan.lane_blocks, plan.row_blocks):
+            if count == 1:
+                parts.append("0")
+                continue
+            parts.append(b.pure(f"urem i64 {number}, {count}", number))
+            number = b.pure(f"udiv i64 {number}, {count}", number)
+        return ("0" if plan.outer == 1 else number), parts[1], parts[0]
+
+    def _count_of(self, start: str, step: int, extent: int) -> str:
+        if step >= extent:
+            return str(extent)
+        return smin(self.b, minus(self.b, str(extent), start), str(step))
+
+    def _pack(self, block: Block) -> None:
+        """Packs the chunk's part of the operands for a block of k."""
+        b = self.b
+        parts = (
+            (self.broadcast, self.row0, self.row_count, self.packed_rows),
+            (self.vector, self.lane0, self.lane_count, self.packed_columns),
+        )
+        for side, first, count, to in parts:
+            if side.source == "packed":
+                side.pack(b, side.outer(b, self.places), first, count, block, to)
+
+    # ------------------------------------------------------------------- tiles
+
+    def _block_body(self, block: Block, first: str, last: str) -> None:
+        """All tiles of a chunk for one block of k."""
+        b, plan = self.b, self.plan
+        self._pack(block)
+        full = multiple(b, self.row_count, plan.rows)
+        if plan.broadcast.extent >= plan.rows:
+            with b.loop("0", full, plan.rows) as loop:
+                self._row_of_tiles(loop.index, plan.rows, block, first, last)
+        rest = plan.broadcast.extent % plan.rows
+        if rest:
+            some = b.pure(f"icmp slt i64 {full}, {self.row_count}", full, self.row_count)
+            with b.when(some):
+                self._row_of_tiles(full, rest, block, first, last)
+
+    def _row_of_tiles(self, row: str, rows: int, block: Block, first: str, last: str) -> None:
+        b, plan = self.b, self.plan
+        full = multiple(b, self.lane_count, plan.panel)
+        if plan.vector.extent >= plan.panel:
+            with b.loop("0", full, plan.panel) as loop:
+                self._tile(row, rows, loop.index, plan.panel, block, first, last)
+        rest = plan.vector.extent % plan.panel
+        if rest:
+            some = b.pure(f"icmp slt i64 {full}, {self.lane_count}", full, self.lane_count)
+            with b.when(some):
+                self._tile(row, rows, full, rest, block, first, last)
+
+    def _tile(
+        self, row: str, rows: int, lane: str, live: int, block: Block, first: str, last: str
+    ) -> None:
+        """One register tile, and its results after the last block of k."""
+        b, plan = self.b, self.plan
+        vectors = -(-live // plan.lanes)
+        a, a_row, a_step = self._rows_at(row, rows, block)
+        columns, b_step = self._columns_at(lane, vectors, block)
+        masked = plan.vector_source == "direct" and live % plan.lanes > 0
+        shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, plan.panel, masked)
+        tile = Tile(self.form.dtype, *shape)
+        self.tiles[tile.name] = tile
+        c = self._sums_at(row, lane)
+        beyond = str(live % plan.lanes)
+        b.line(call_tile(tile, a, columns, block.points, c, first, beyond))
+        finish = call_results(
+            c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live
+        )
+        if last == "true":
+            b.line(finish)
+        else:
+            with b.when(last):
+                b.line(finish)
+
+    def _sums_at(self, row: str, lane: str) -> str:
+        """Where the sums of a tile are: all of a chunk are kept if k is cut in blocks."""
+        plan, b = self.plan, self.b
+        if plan.depth.blocks == 1:
+            return "%scratch"
+        across = -(-plan.lane_block // plan.panel)
+        number = times(b, b.pure(f"udiv i64 {row}, {plan.rows}", row), across)
+        number = plus(b, number, b.pure(f"udiv i64 {lane}, {plan.panel}", lane))
+        return self._element("%scratch", times(b, number, plan.rows * plan.panel))
+
+    def _rows_at(self, row: str, rows: int, block: Block) -> tuple[str, int, int]:
+        """Where a tile's rows are: pointer, step from row to row, step from k to k."""
+        b, side = self.b, self.broadcast
+        if side.source == "direct":
+            operand = side.packing.operand
+            along = step_of(operand, operand.indices, self.strides)
+            apart = step_of(operand, self.plan.depth.indices, self.strides)
+            return self._direct(operand, plus(b, self.row0, row), block), along, apart
+        if side.source == "packed":
+            return self._element(self.packed_rows, product(b, row, block.points)), 1, rows
+        return self._prepared(side, plus(b, self.row0, row), block), 1, rows
+
+    def _columns_at(self, lane: str, vectors: int, block: Block) -> tuple[str, int]:
+        """Where a tile's columns are: pointer, and step from k to k."""
+        b, side = self.b, self.vector
+        if side.source == "direct":
+            operand = side.packing.operand
+            apart = step_of(operand, self.plan.depth.indices, self.strides)
+            return self._direct(operand, plus(b, self.lane0, lane), block), apart
+        apart = vectors * self.plan.lanes
+        if side.source == "packed":
+            return self._element(self.packed_columns, product(b, lane, block.points)), apart
+        return self._prepared(side, plus(b, self.lane0, lane), block), apart
+
+    def _prepared(self, side: Side, start: str, block: Block) -> str:
+        assert side.prepared is not None
+        outer = side.outer(self.b, self.places)
+        pointer = self.frame.pointer(side.prepared)
+        return self._element(pointer, side.offset(self.b, outer, block, start))
+
+    def _direct(self, operand: Operand, start: str, block: Block) -> str:
+        """Where an operand that is read in place has its element `start` for a block's first k."""
+        b, access = self.b, operand.access
+        assert access is not None
+        places = dict(self.places)
+        places |= decode(b, merge(operand.indices, [access], self.strides), start)
+        places |= decode(b, merge(self.plan.depth.indices, [access], self.strides), block.first)
+        return self.frame.point(1, places).address(access).pointer

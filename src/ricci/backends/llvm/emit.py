@@ -1,0 +1,580 @@
+"""Emits scalar expressions of the IR, for one point of a loop nest or for several at once.
+
+A `Frame` is the function of one kernel being written. A `Point` stands for one iteration, or
+for `lanes` neighbouring ones: each index has a `Place` (a value plus a constant, and plus the lane
+number if it is the vector index), and a `Mask` says which lanes are there. What is the same in
+all lanes stays scalar until it meets a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...dtypes import DType
+from ...ir.nodes import (
+    COMPARISONS,
+    LOGICAL,
+    Access,
+    Apply,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Local,
+    Remap,
+    Select,
+    Skip,
+    Symbol,
+    Tensor,
+    Unary,
+)
+from ...ir.rewrite import accesses
+from ...source import NOWHERE, Span
+from . import emit_arith, mathlib
+from .builder import Builder, split_operand
+from .emit_access import (
+    Linear,
+    Ranges,
+    has_effect,
+    is_within,
+    linear,
+    row_major,
+    shape_of,
+    subscript_is_safe,
+)
+from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Mask, Place, Value
+from .emit_types import (
+    literal,
+    memory_type,
+    scalar_type,
+    splat,
+    tag,
+    vector_type,
+    width,
+    with_lanes,
+)
+from .kernels import Site, Strides
+
+__all__ = ["FULL", "Address", "Frame", "Mask", "Place", "Point", "Value"]
+
+
+class Frame:
+    """The function of a kernel: its table of tensors, and its checks."""
+
+    def __init__(self, strides: Strides) -> None:
+        self.builder = Builder(
+            "kernel", "ptr noalias %table, ptr noalias %scratch, i64 %begin, i64 %end"
+        )
+        self.tensors: list[Tensor] = []
+        self.sites: list[Site] = []
+        self.written: set[Tensor] = set()
+        """Tensors that the kernel may both read and write: their loads stay where they are."""
+        self._strides = strides
+
+    def strides(self, tensor: Tensor) -> tuple[int, ...]:
+        known = self._strides.get(tensor)
+        return row_major(shape_of(tensor.shape)) if known is None else known
+
+    def entry(self, number: int) -> str:
+        """A pointer of the table."""
+        b = self.builder
+        place = b.pure(f"getelementptr ptr, ptr %table, i64 {number}")
+        return b.pure(f"load ptr, ptr {place}, align 8", place)
+
+    def pointer(self, tensor: Tensor) -> str:
+        """The first element of a tensor."""
+        if tensor not in self.tensors:
+            self.tensors.append(tensor)
+        return self.entry(1 + self.tensors.index(tensor))
+
+    def safe(self) -> str:
+        """Memory that may be read and written without effect."""
+        return self.builder.reserve(f"alloca [{SAFE_BYTES} x i8], align 64")
+
+    def site(self, name: str, dimension: int, extent: int, span: Span) -> int:
+        """The number of a check, from 1."""
+        site = Site(name, dimension, extent, span)
+        if site not in self.sites:
+            self.sites.append(site)
+        return self.sites.index(site) + 1
+
+    def fail(self, site: int, value: str) -> None:
+        """Record a failed check; the first of a call is kept."""
+        self.builder.line(f"call void @kernel.fail(ptr {self.entry(0)}, i64 {site}, i64 {value})")
+
+    def point(
+        self,
+        lanes: int,
+        places: Mapping[Index, Place],
+        *,
+        mask: Mask = FULL,
+        values: Mapping[Local, Value] | None = None,
+        ranges: Ranges | None = None,
+    ) -> Point:
+        """One iteration, or `lanes` neighbouring ones.
+
+        `values` are locals whose value is known already (accumulators); `ranges` are what is known
+        about indices here.
+        """
+        return Point(self, lanes, dict(places), mask, dict(values or {}), dict(ranges or {}))
+
+    def text(self) -> str:
+        """The whole text; the body is ended by a return."""
+        self.builder.line("ret void")
+        return self.builder.text() + (FAIL if self.sites else "")
+
+
+class Point:
+    """Emits expressions for one iteration; make it with `Frame.point`."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        lanes: int,
+        places: dict[Index, Place],
+        mask: Mask,
+        values: dict[Local, Value],
+        ranges: dict[Index, tuple[int, int]],
+    ) -> None:
+        self.frame = frame
+        self.b = frame.builder
+        self.lanes = lanes
+        self.places = places
+        self.mask = mask
+        self.values = values
+        self.ranges = ranges
+        self._memo: dict[int, tuple[Expr, Value]] = {}
+
+    # ------------------------------------------------------------------ values
+
+    def value(self, expr: Expr) -> Value:
+        """An expression's value: a scalar if it is the same in all lanes."""
+        known = self._memo.get(id(expr))
+        if known is None:
+            known = (expr, self._emit(expr))
+            self._memo[id(expr)] = known
+        return known[1]
+
+    def vector(self, value: Value) -> str:
+        """A value with all lanes."""
+        if value.vector or self.lanes == 1:
+            return value.text
+        return self.spread(value.text, scalar_type(value.dtype))
+
+    def spread(self, text: str, type: str) -> str:
+        """A scalar in all lanes."""
+        if self.lanes == 1:
+            return text
+        if not text.startswith("%"):
+            return splat(text, type, self.lanes)
+        full = with_lanes(type, self.lanes)
+        one = self.b.pure(f"insertelement {full} poison, {type} {text}, i64 0", text)
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        return self.b.pure(f"shufflevector {full} {one}, {full} poison, {zeros}", one)
+
+    def type(self, value: Value) -> str:
+        """The LLVM type of an emitted value."""
+        return vector_type(value.dtype, self.lanes if value.vector else 1)
+
+    def _emit(self, expr: Expr) -> Value:
+        match expr:
+            case Const():
+                assert not isinstance(expr.value, str)
+                return Value(literal(expr.value, expr.dtype), expr.dtype)
+            case Index():
+                return self._index(expr)
+            case Local():
+                return self.values.get(expr) or self.value(expr.value)
+            case Access():
+                return self._load(expr)
+            case Unary():
+                return self._unary(expr)
+            case Binary():
+                return self._binary(expr)
+            case Select():
+                return self._select(expr)
+            case Cast():
+                return self._cast(expr)
+            case Apply():
+                return self._apply(expr)
+            case Symbol():
+                raise AssertionError(f"the size `{expr.name}` is not known")
+
+    def _index(self, index: Index) -> Value:
+        place = self.places.get(index)
+        if place is None:
+            assert index.extent == Const(1, DType.INT), f"index `{index.name}` has no place here"
+            return Value("0", DType.INT)
+        text = self.sum_of(place.base, place.offset)
+        if not place.vector or self.lanes == 1:
+            return Value(text, DType.INT)
+        full = with_lanes("i64", self.lanes)
+        steps = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
+        base = self.spread(text, "i64")
+        return Value(self.b.pure(f"add nsw {full} {base}, <{steps}>", base), DType.INT, True)
+
+    def sum_of(self, base: str | None, offset: int) -> str:
+        """An i64 plus a constant."""
+        if base is None:
+            return str(offset)
+        if offset == 0:
+            return base
+        if not base.startswith("%"):
+            return str(int(base) + offset)
+        return self.b.pure(f"add nsw i64 {base}, {offset}", base)
+
+    def common(self, *values: Value) -> tuple[list[str], bool, str]:
+        """Operands made alike: texts, whether they are vectors, and their type."""
+        vector = any(v.vector for v in values)
+        texts = [self.vector(v) if vector else v.text for v in values]
+        return texts, vector, vector_type(values[0].dtype, self.lanes if vector else 1)
+
+    def _unary(self, expr: Unary) -> Value:
+        a = self.value(expr.operand)
+        return Value(
+            emit_arith.unary(self.b, expr.op, a.text, a.dtype, self.type(a)), a.dtype, a.vector
+        )
+
+    def _binary(self, expr: Binary) -> Value:
+        values = (self.value(expr.lhs), self.value(expr.rhs))
+        (a, b), vector, _ = self.common(*values)
+        lanes = self.lanes if vector else 1
+        dtype = values[0].dtype if expr.op not in LOGICAL else DType.BOOL
+        if expr.op in ("floordiv", "ceildiv", "mod") and dtype.is_int:
+            b = self._checked_divisor(expr, b, dtype, lanes)
+        text = emit_arith.binary(self.b, expr.op, a, b, dtype, lanes)
+        return Value(text, DType.BOOL if expr.op in COMPARISONS else dtype, vector)
+
+    def _checked_divisor(self, expr: Binary, divisor: str, dtype: DType, lanes: int) -> str:
+        """The divisor, or one where it is zero; a zero that counts is recorded."""
+        if isinstance(expr.rhs, Const) and expr.rhs.value != 0:
+            return divisor
+        type = vector_type(dtype, lanes)
+        zero, one = splat("0", scalar_type(dtype), lanes), splat("1", scalar_type(dtype), lanes)
+        good = self.b.pure(f"icmp ne {type} {divisor}, {zero}", divisor)
+        site = self.frame.site("", -1, 0, self._span(expr))
+        self._require(good, lanes > 1, Value("0", DType.INT), site)
+        condition = with_lanes("i1", lanes)
+        return self.b.pure(
+            f"select {condition} {good}, {type} {divisor}, {type} {one}", good, divisor
+        )
+
+    @staticmethod
+    def _span(expr: Expr) -> Span:
+        """The place of the first access in an expression, for want of its own."""
+        return next((a.span for a in accesses(expr)), NOWHERE)
+
+    def _select(self, expr: Select) -> Value:
+        condition = self.value(expr.condition)
+        if condition.text in ("true", "false"):
+            return self.value(expr.then if condition.text == "true" else expr.otherwise)
+        then = self._arm(expr.then, condition, True)
+        otherwise = self._arm(expr.otherwise, condition, False)
+        if condition.vector and not then.vector and not otherwise.vector:
+            then = Value(self.vector(then), then.dtype, True)
+        (a, b), vector, type = self.common(then, otherwise)
+        choice = with_lanes("i1", self.lanes if condition.vector else 1)
+        text = self.b.pure(
+            f"select {choice} {condition.text}, {type} {a}, {type} {b}", condition.text, a, b
+        )
+        return Value(text, then.dtype, vector)
+
+    def _arm(self, expr: Expr, condition: Value, positive: bool) -> Value:
+        return (
+            self.only(condition, positive).value(expr)
+            if has_effect(expr, self.ranges)
+            else self.value(expr)
+        )
+
+    def _cast(self, expr: Cast) -> Value:
+        a = self.value(expr.operand)
+        lanes = self.lanes if a.vector else 1
+        return Value(
+            emit_arith.cast(self.b, a.text, a.dtype, expr.dtype, lanes), expr.dtype, a.vector
+        )
+
+    def _apply(self, expr: Apply) -> Value:
+        values = [self.value(x) for x in expr.arguments]
+        texts, vector, _ = self.common(*values)
+        lanes = self.lanes if vector else 1
+        dtype = values[0].dtype
+        return Value(mathlib.function(self.b, expr.function, texts[0], dtype, lanes), dtype, vector)
+
+    # ------------------------------------------------------------------- masks
+
+    def only(self, condition: Value, positive: bool = True) -> Point:
+        """The same iteration where a condition holds (or does not)."""
+        if condition.text == ("true" if positive else "false"):
+            return self
+        text = condition.text
+        if not positive:
+            lanes = self.lanes if condition.vector else 1
+            text = emit_arith.unary(self.b, "not", text, DType.BOOL, with_lanes("i1", lanes))
+        return self._with_mask(self.meet(self.mask, Value(text, DType.BOOL, condition.vector)))
+
+    def _with_mask(self, mask: Mask) -> Point:
+        return Point(self.frame, self.lanes, self.places, mask, self.values, self.ranges)
+
+    def meet(self, mask: Mask, condition: Value) -> Mask:
+        """A mask and a condition."""
+        if condition.text == "true":
+            return mask
+        if condition.vector and self.lanes > 1:
+            return Mask(mask.all, self._and(mask.each, condition.text, self.lanes))
+        return Mask(self._and(mask.all, condition.text, 1), mask.each)
+
+    def _and(self, a: str | None, b: str, lanes: int) -> str:
+        if a is None or a == b:
+            return b
+        return self.b.pure(f"and {with_lanes('i1', lanes)} {a}, {b}", a, b)
+
+    def mask_text(self, mask: Mask) -> str:
+        """A mask as one value: a vector, or an i1 if there is one lane."""
+        if self.lanes == 1:
+            return mask.all or "true"
+        if mask.all is None:
+            return mask.each or splat("true", "i1", self.lanes)
+        spread = self.spread(mask.all, "i1")
+        return spread if mask.each is None else self._and(mask.each, spread, self.lanes)
+
+    def guarded(self, *exprs: Expr) -> Point:
+        """The same iteration where no `Skip` in the expressions is out of range."""
+        point = self
+        for access in accesses(*exprs):
+            for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
+                if isinstance(s.rule, Skip) and not is_within(s.index, extent, self.ranges):
+                    point = point.only(self.in_range(self.value(s.index), extent))
+        return point
+
+    def in_range(self, index: Value, extent: int) -> Value:
+        """Whether `0 <= index < extent`."""
+        wide = self.as_index(index)
+        limit = splat(str(extent), "i64", self.lanes if wide.vector else 1)
+        text = self.b.pure(f"icmp ult {self.type(wide)} {wide.text}, {limit}", wide.text)
+        return Value(text, DType.BOOL, wide.vector)
+
+    def as_index(self, value: Value) -> Value:
+        """An integer of any type as i64."""
+        lanes = self.lanes if value.vector else 1
+        text = emit_arith.cast(self.b, value.text, value.dtype, DType.INT, lanes)
+        return Value(text, DType.INT, value.vector)
+
+    # ---------------------------------------------------------------- accesses
+
+    def address(self, access: Access) -> Address:
+        """Where the elements of an access are; checks that cannot be proved are emitted."""
+        form, mask = self._flatten(access)
+        pointer = self.frame.pointer(access.tensor)
+        dtype = access.tensor.dtype
+        stride, constant = 0, form.constant
+        terms: list[tuple[str, int]] = []
+        for index, factor in form.indices.items():
+            place = self.places[index]
+            constant += factor * place.offset
+            stride += factor if place.vector else 0
+            if place.base is not None:
+                terms.append((place.base, factor))
+        spread: list[tuple[str, int]] = []
+        for expr, factor in form.others.values():
+            value = self.as_index(self.value(expr))
+            (spread if value.vector else terms).append((value.text, factor))
+        pointer = self._advance(pointer, terms, constant, dtype)
+        offsets = self._offsets(spread, stride) if spread else None
+        return Address(pointer, stride, offsets, mask)
+
+    def _advance(
+        self, pointer: str, terms: list[tuple[str, int]], constant: int, dtype: DType
+    ) -> str:
+        """A pointer plus terms, the outermost first so that inner loops add little."""
+        type, b = memory_type(dtype), self.b
+        for text, factor in sorted(terms, key=lambda t: b.depth(t[0])):
+            if not text.startswith("%"):
+                constant += int(text) * factor
+                continue
+            step = text if factor == 1 else b.pure(f"mul nsw i64 {text}, {factor}", text)
+            pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {step}", pointer, step)
+        if constant:
+            pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {constant}", pointer)
+        return pointer
+
+    def _offsets(self, terms: list[tuple[str, int]], stride: int) -> str:
+        """Per-lane offsets in elements."""
+        full = with_lanes("i64", self.lanes)
+        steps = ", ".join(f"i64 {lane * stride}" for lane in range(self.lanes))
+        total = f"<{steps}>" if stride else ""
+        for text, factor in terms:
+            if factor != 1:
+                text = self.b.pure(
+                    f"mul nsw {full} {text}, {splat(str(factor), 'i64', self.lanes)}", text
+                )
+            total = self.b.pure(f"add nsw {full} {total}, {text}", total, text) if total else text
+        return total
+
+    def _flatten(self, access: Access) -> tuple[Linear, Mask]:
+        """The element offset of an access as one linear form, and the mask of what may be
+        touched."""
+        form, mask = Linear(), self.mask
+        shape = shape_of(access.tensor.shape)
+        strides = self.frame.strides(access.tensor)
+        for d, subscript in enumerate(access.subscripts):
+            index = subscript.index
+            if isinstance(subscript.rule, Skip) or is_within(index, shape[d], self.ranges):
+                form.plus(linear(index), strides[d])
+                continue
+            value = self.as_index(self.value(index))
+            if isinstance(subscript.rule, Remap):
+                value = self._remapped(value, subscript.rule, shape[d])
+            if not subscript_is_safe(subscript, shape[d], self.ranges):
+                good = self.in_range(value, shape[d])
+                site = self.frame.site(access.tensor.name, d, shape[d], access.span)
+                self._require(good.text, good.vector, value, site)
+                mask = self.meet(mask, good)
+            if subscript.rule is None:
+                form.plus(linear(index), strides[d])
+            else:
+                known = Local("", index)  # stands for the remapped value, which `values` gives
+                self.values[known] = value
+                form.plus(Linear(0, {}, {id(known): (known, 1)}), strides[d])
+        return form, mask
+
+    def _remapped(self, value: Value, rule: Remap, extent: int) -> Value:
+        """`below` where the index is negative, `above` where it is past the end, else itself."""
+        lanes = self.lanes if value.vector else 1
+        zero, limit = splat("0", "i64", lanes), splat(str(extent), "i64", lanes)
+        type = with_lanes("i64", lanes)
+        low = self.b.pure(f"icmp slt {type} {value.text}, {zero}", value.text)
+        high = self.b.pure(f"icmp sge {type} {value.text}, {limit}", value.text)
+        result = value
+        for test, expr in ((high, rule.above), (low, rule.below)):
+            condition = Value(test, DType.BOOL, value.vector)
+            other = self.as_index(self._arm(expr, condition, True))
+            (a, b), vector, full = self.common(other, result)
+            choice = self.vector(condition) if vector else test
+            kind = with_lanes("i1", self.lanes if vector else 1)
+            text = self.b.pure(f"select {kind} {choice}, {full} {a}, {full} {b}", choice, a, b)
+            result = Value(text, DType.INT, vector)
+        return result
+
+    def _require(self, good: str, vector: bool, value: Value, site: int) -> None:
+        """Record a failure where `good` is false and the mask is on."""
+        b, lanes = self.b, self.lanes
+        if not vector and self.mask.each is None:
+            bad = b.pure(f"xor i1 {good}, true", good)
+            if self.mask.all is not None:
+                bad = b.pure(f"and i1 {bad}, {self.mask.all}", bad, self.mask.all)
+            with b.when(bad):
+                self.frame.fail(site, value.text)
+            return
+        type = with_lanes("i1", lanes)
+        good = good if vector else self.spread(good, "i1")
+        bad = b.pure(f"xor {type} {good}, {splat('true', 'i1', lanes)}", good)
+        on = self.mask_text(self.mask)
+        bad = b.pure(f"and {type} {bad}, {on}", bad, on)
+        some = b.call("i1", f"llvm.vector.reduce.or.{tag('i1', lanes)}", f"{type} {bad}")
+        with b.when(some):
+            full, least = with_lanes("i64", lanes), splat(str(-(1 << 63)), "i64", lanes)
+            shown = b.pure(
+                f"select {type} {bad}, {full} {self.vector(value)}, {full} {least}",
+                bad,
+                self.vector(value),
+            )
+            worst = b.call("i64", f"llvm.vector.reduce.smax.{tag('i64', lanes)}", f"{full} {shown}")
+            self.frame.fail(site, worst)
+
+    def _load(self, access: Access) -> Value:
+        address = self.address(access)
+        raw, vector = self._read(access.tensor, address)
+        dtype = access.tensor.dtype
+        if dtype is DType.BOOL:
+            lanes = self.lanes if vector else 1
+            raw = self.b.pure(
+                f"icmp ne {with_lanes('i8', lanes)} {raw}, {splat('0', 'i8', lanes)}", raw
+            )
+        return Value(raw, dtype, vector)
+
+    def _read(self, tensor: Tensor, address: Address) -> tuple[str, bool]:
+        """The elements of an access as they are in memory."""
+        stable = tensor not in self.frame.written
+        type, align = memory_type(tensor.dtype), width(tensor.dtype)
+        if self.lanes == 1 or (address.stride == 0 and address.offsets is None):
+            mask = address.mask
+            if mask.each is not None and mask.each is not self.mask.each:
+                return self._gather(type, align, address, stable), True
+            return self.b.load(type, self._safe(address.pointer, mask.all), align, stable), False
+        full = with_lanes(type, self.lanes)
+        if address.offsets is not None or address.stride != 1:
+            lanes_on = None if address.mask.is_full else self.mask_text(address.mask)
+            shuffled = emit_arith.strided_load(
+                self.b, type, align, address, lanes_on, self.lanes, stable
+            )
+            return shuffled or self._gather(type, align, address, stable), True
+        if address.mask.is_full:
+            return self.b.load(full, address.pointer, align, stable), True
+        mask_text = self.mask_text(address.mask)
+        name = f"llvm.masked.load.{tag(type, self.lanes)}.p0"
+        raw = self._masked_read(name, full, f"ptr {address.pointer}", align, mask_text, stable)
+        return emit_arith.held(self.b, type, raw, self.lanes), True
+
+    def _safe(self, pointer: str, mask: str | None) -> str:
+        if mask is None:
+            return pointer
+        safe = self.frame.safe()
+        return self.b.pure(f"select i1 {mask}, ptr {pointer}, ptr {safe}", mask, pointer, safe)
+
+    def _gather(self, type: str, align: int, address: Address, stable: bool) -> str:
+        full = with_lanes(type, self.lanes)
+        pointers = self._pointers(type, address)
+        name = f"llvm.masked.gather.{tag(type, self.lanes)}.v{self.lanes}p0"
+        where = f"<{self.lanes} x ptr> {pointers}"
+        return self._masked_read(name, full, where, align, self.mask_text(address.mask), stable)
+
+    def _pointers(self, type: str, address: Address) -> str:
+        offsets = address.offsets
+        if offsets is None:
+            steps = ", ".join(f"i64 {lane * address.stride}" for lane in range(self.lanes))
+            offsets = f"<{steps}>"
+        text = f"getelementptr {type}, ptr {address.pointer}, <{self.lanes} x i64> {offsets}"
+        return self.b.pure(text, address.pointer, offsets)
+
+    def _masked_read(
+        self, name: str, full: str, where: str, align: int, mask: str, stable: bool
+    ) -> str:
+        bits = with_lanes("i1", self.lanes)
+        place, pointer = split_operand(where)
+        self.b.declare(f"declare {full} @{name}({place}, i32, {bits}, {full})")
+        text = f"call {full} @{name}({where}, i32 {align}, {bits} {mask}, {full} zeroinitializer)"
+        return self.b.stable(text, pointer, mask) if stable else self.b.op(text)
+
+    # ------------------------------------------------------------------ stores
+
+    def store(self, access: Access, value: Value) -> None:
+        """Write an element per lane, where the mask is on."""
+        address = self.address(access)
+        dtype = access.tensor.dtype
+        if value.dtype is DType.INT and dtype is DType.INT64:
+            value = Value(value.text, dtype, value.vector)  # an index as it is
+        assert value.dtype == dtype, f"{value.dtype} stored to {dtype}"
+        type, align, lanes = memory_type(dtype), width(dtype), self.lanes
+        if lanes == 1:
+            raw = emit_arith.to_memory(self.b, value.text, dtype, 1)
+            place = self._safe(address.pointer, address.mask.all)
+            self.b.line(f"store {type} {raw}, ptr {place}, align {align}")
+            return
+        raw, full = (
+            emit_arith.to_memory(self.b, self.vector(value), dtype, lanes),
+            with_lanes(type, lanes),
+        )
+        contiguous = address.offsets is None and address.stride == 1
+        if contiguous and address.mask.is_full:
+            self.b.line(f"store {full} {raw}, ptr {address.pointer}, align {align}")
+            return
+        mask = f"{with_lanes('i1', lanes)} {self.mask_text(address.mask)}"
+        name = f"llvm.masked.{'store' if contiguous else 'scatter'}.{tag(type, lanes)}."
+        where = f"ptr {address.pointer}"
+        if not contiguous:
+            where = f"<{lanes} x ptr> {self._pointers(type, address)}"
+        name += "p0" if contiguous else f"v{lanes}p0"
+        place = split_operand(where)[0]
+        self.b.declare(f"declare void @{name}({full}, {place}, i32, {with_lanes('i1', lanes)})")
+        self.b.line(f"call void @{name}({full} {raw}, {where}, i32 {align}, {mask})")

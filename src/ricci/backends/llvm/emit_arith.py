@@ -1,0 +1,372 @@
+"""Arithmetic on emitted values: every operator and conversion of the IR, scalar or vector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...dtypes import DType
+from . import mathlib
+from .builder import Builder
+from .emit_types import (
+    is_signed,
+    limits,
+    literal,
+    scalar_type,
+    splat,
+    tag,
+    vector_type,
+    width,
+    with_lanes,
+)
+
+if TYPE_CHECKING:
+    from .emit import Address
+
+_REAL = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_INTEGER = {"add": "add", "sub": "sub", "mul": "mul"}
+_LOGICAL = {"and": "and", "or": "or", "xor": "xor"}
+_REAL_TESTS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_TESTS = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+
+
+def unary(b: Builder, op: str, a: str, dtype: DType, type: str) -> str:
+    """`neg` or `not` of a value of an LLVM type."""
+    if op == "not":
+        lanes = _lanes(type)
+        return b.pure(f"xor {type} {a}, {splat('true', 'i1', lanes)}", a)
+    if dtype.is_real:
+        return b.pure(f"fneg {type} {a}", a)
+    return b.pure(f"sub {type} {'0' if type[0] == 'i' else 'zeroinitializer'}, {a}", a)
+
+
+def _lanes(type: str) -> int:
+    return 1 if type[0] != "<" else int(type[1:].split(maxsplit=1)[0])
+
+
+def binary(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
+    """An operator on two values of one dtype; divisors of integers are not zero."""
+    type = vector_type(dtype, lanes)
+    if op in _LOGICAL:
+        return b.pure(f"{_LOGICAL[op]} {with_lanes('i1', lanes)} {x}, {y}", x, y)
+    if op in _REAL_TESTS:
+        return b.pure(f"{comparison(op, dtype)} {type} {x}, {y}", x, y)
+    if op in ("min", "max"):
+        return extreme(b, op, x, y, dtype, lanes)
+    if op == "pow":
+        return power(b, x, y, dtype, lanes)
+    if dtype.is_real:
+        return real(b, op, x, y, dtype, lanes)
+    if op in _INTEGER:
+        return b.pure(f"{_INTEGER[op]} {type} {x}, {y}", x, y)
+    return divide(b, op, x, y, dtype, lanes)
+
+
+def real(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
+    type = vector_type(dtype, lanes)
+    if op in _REAL:
+        return b.pure(f"{_REAL[op]} {type} {x}, {y}", x, y)
+    if op in ("floordiv", "ceildiv"):
+        quotient = b.pure(f"fdiv {type} {x}, {y}", x, y)
+        return mathlib.rounded(b, "floor" if op == "floordiv" else "ceil", quotient, dtype, lanes)
+    assert op == "mod", op
+    # the sign of frem is the dividend's; the remainder of floordiv takes the divisor's
+    rest = b.pure(f"frem {type} {x}, {y}", x, y)
+    zero = splat(literal(0.0, dtype), scalar_type(dtype), lanes)
+    bits = with_lanes("i1", lanes)
+    uneven = b.pure(f"fcmp une {type} {rest}, {zero}", rest)
+    below = b.pure(f"fcmp olt {type} {rest}, {zero}", rest)
+    negative = b.pure(f"fcmp olt {type} {y}, {zero}", y)
+    differ = b.pure(f"xor {bits} {below}, {negative}", below, negative)
+    wrong = b.pure(f"and {bits} {uneven}, {differ}", uneven, differ)
+    moved = b.pure(f"fadd {type} {rest}, {y}", rest, y)
+    return b.pure(f"select {bits} {wrong}, {type} {moved}, {type} {rest}", wrong, moved, rest)
+
+
+def comparison(op: str, dtype: DType) -> str:
+    """The instruction of a comparison."""
+    if dtype.is_real:
+        return f"fcmp {_REAL_TESTS[op]}"
+    if op in ("eq", "ne"):
+        return f"icmp {op}"
+    return f"icmp {'s' if is_signed(dtype) and dtype is not DType.BOOL else 'u'}{_TESTS[op]}"
+
+
+def extreme(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
+    """The smaller or larger value; of reals, NaN if one is NaN."""
+    type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
+    if not dtype.is_real:
+        name = f"llvm.{'s' if is_signed(dtype) else 'u'}{op}.{tag(scalar_type(dtype), lanes)}"
+        return b.call(type, name, f"{type} {x}", f"{type} {y}")
+    if not x.startswith(("%", "0xH7E", "0x7FF8", "splat")) or (
+        x.startswith("splat") and "0x7FF8" not in x
+    ):
+        x, y = y, x  # a literal goes second: it is not NaN, and one instruction is enough
+    test = b.pure(f"fcmp {'olt' if op == 'max' else 'ogt'} {type} {x}, {y}", x, y)
+    best = b.pure(f"select {bits} {test}, {type} {y}, {type} {x}", test, x, y)
+    if not y.startswith("%"):
+        return best
+    lost = b.pure(f"fcmp uno {type} {y}, {y}", y)
+    return b.pure(f"select {bits} {lost}, {type} {y}, {type} {best}", lost, y, best)
+
+
+def divide(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
+    """Integer division toward minus or plus infinity, or the remainder of the former."""
+    type = vector_type(dtype, lanes)
+    if is_signed(dtype):
+        return _divide_signed(b, op, x, y, dtype, lanes)
+    if op == "mod":
+        return b.pure(f"urem {type} {x}, {y}", x, y)
+    quotient = b.pure(f"udiv {type} {x}, {y}", x, y)
+    if op == "floordiv":
+        return quotient
+    rest = b.pure(f"urem {type} {x}, {y}", x, y)
+    return _add_if(b, quotient, "add", _differs(b, rest, dtype, lanes), dtype, lanes)
+
+
+def _divide_signed(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
+    type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
+    constant = _literal_value(y)
+    if constant is not None and constant > 0 and constant & (constant - 1) == 0 and op != "ceildiv":
+        if op == "mod":
+            mask = splat(str(constant - 1), scalar_type(dtype), lanes)
+            return b.pure(f"and {type} {x}, {mask}", x)
+        shift = splat(str(constant.bit_length() - 1), scalar_type(dtype), lanes)
+        return b.pure(f"ashr {type} {x}, {shift}", x)
+    y, x, least = _without_overflow(b, x, y, dtype, lanes) if constant is None else (y, x, None)
+    quotient = b.pure(f"sdiv {type} {x}, {y}", x, y)
+    back = b.pure(f"mul {type} {quotient}, {y}", quotient, y)
+    rest = b.pure(f"sub {type} {x}, {back}", x, back)
+    uneven = _differs(b, rest, dtype, lanes)
+    signs = b.pure(f"xor {type} {rest}, {y}", rest, y)
+    zero = splat("0", scalar_type(dtype), lanes)
+    opposite = b.pure(f"icmp slt {type} {signs}, {zero}", signs)
+    if op == "ceildiv":
+        same = b.pure(f"xor {bits} {opposite}, {splat('true', 'i1', lanes)}", opposite)
+        up = b.pure(f"and {bits} {uneven}, {same}", uneven, same)
+        result = _add_if(b, quotient, "add", up, dtype, lanes)
+    else:
+        down = b.pure(f"and {bits} {uneven}, {opposite}", uneven, opposite)
+        if op == "mod":
+            moved = b.pure(f"add {type} {rest}, {y}", rest, y)
+            return b.pure(f"select {bits} {down}, {type} {moved}, {type} {rest}", down, moved, rest)
+        result = _add_if(b, quotient, "sub", down, dtype, lanes)
+    if least is None:
+        return result
+    wrapped = b.pure(f"sub {type} {zero}, {x}", x)
+    return b.pure(
+        f"select {bits} {least}, {type} {wrapped}, {type} {result}", least, wrapped, result
+    )
+
+
+def _without_overflow(
+    b: Builder, x: str, y: str, dtype: DType, lanes: int
+) -> tuple[str, str, str | None]:
+    """Division by -1 is done by negation, because the least value divided by -1 traps."""
+    type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
+    minus = splat("-1", scalar_type(dtype), lanes)
+    one = splat("1", scalar_type(dtype), lanes)
+    test = b.pure(f"icmp eq {type} {y}, {minus}", y)
+    return b.pure(f"select {bits} {test}, {type} {one}, {type} {y}", test, y), x, test
+
+
+def _literal_value(text: str) -> int | None:
+    if text.startswith("splat"):
+        text = text[:-1].rsplit(maxsplit=1)[-1]
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _differs(b: Builder, x: str, dtype: DType, lanes: int) -> str:
+    zero = splat("0", scalar_type(dtype), lanes)
+    return b.pure(f"icmp ne {vector_type(dtype, lanes)} {x}, {zero}", x)
+
+
+def _add_if(b: Builder, x: str, op: str, condition: str, dtype: DType, lanes: int) -> str:
+    type = vector_type(dtype, lanes)
+    one = b.pure(f"zext {with_lanes('i1', lanes)} {condition} to {type}", condition)
+    return b.pure(f"{op} {type} {x}, {one}", x, one)
+
+
+def power(b: Builder, x: str, y: str, dtype: DType, lanes: int) -> str:
+    """`x ** y`; of integers modulo the type's range, and 0 for a negative exponent (1 / x rounded
+    toward zero, so 1 and -1 keep their powers)."""
+    if dtype.is_real:
+        return mathlib.power(b, x, y, dtype, lanes)
+    type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
+    scalar = scalar_type(dtype)
+    one, zero = splat("1", scalar, lanes), splat("0", scalar, lanes)
+    result, base, rest = one, x, y
+    count = _literal_value(y)
+    steps = 8 * width(dtype) if count is None else max(count.bit_length(), 1)
+    with b.loop(0, steps, 1, [(type, one), (type, base), (type, rest)]) as loop:
+        result, base, rest = loop.values
+        low = b.pure(f"and {type} {rest}, {one}", rest)
+        odd = b.pure(f"icmp ne {type} {low}, {zero}", low)
+        product = b.pure(f"mul {type} {result}, {base}", result, base)
+        following = b.pure(
+            f"select {bits} {odd}, {type} {product}, {type} {result}", odd, product, result
+        )
+        square = b.pure(f"mul {type} {base}, {base}", base)
+        half = b.pure(f"lshr {type} {rest}, {one}", rest)
+        loop.carry([following, square, half])
+    result = loop.results[0]
+    if not is_signed(dtype) or (count is not None and count >= 0):
+        return result
+    return _negative_power(b, x, y, result, dtype, lanes)
+
+
+def _negative_power(b: Builder, x: str, y: str, positive: str, dtype: DType, lanes: int) -> str:
+    """The power where the exponent is negative: x itself or 1 if x is 1 or -1, else 0."""
+    type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
+    scalar = scalar_type(dtype)
+    one, zero = splat("1", scalar, lanes), splat("0", scalar, lanes)
+    minus = splat("-1", scalar, lanes)
+    low = b.pure(f"and {type} {y}, {one}", y)
+    odd = b.pure(f"icmp ne {type} {low}, {zero}", low)
+    flip = b.pure(f"select {bits} {odd}, {type} {minus}, {type} {one}", odd)
+    is_one = b.pure(f"icmp eq {type} {x}, {one}", x)
+    is_minus = b.pure(f"icmp eq {type} {x}, {minus}", x)
+    inner = b.pure(f"select {bits} {is_minus}, {type} {flip}, {type} {zero}", is_minus, flip)
+    inverse = b.pure(f"select {bits} {is_one}, {type} {one}, {type} {inner}", is_one, inner)
+    negative = b.pure(f"icmp slt {type} {y}, {zero}", y)
+    return b.pure(
+        f"select {bits} {negative}, {type} {inverse}, {type} {positive}",
+        negative,
+        inverse,
+        positive,
+    )
+
+
+def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
+    """A conversion: real to integer truncates and saturates, and NaN gives 0."""
+    old, new = vector_type(source, lanes), vector_type(target, lanes)
+    if source is target or (old == new and source.is_int and target.is_int):
+        return a
+    if target is DType.BOOL:
+        zero = splat(literal(0, source), scalar_type(source), lanes)
+        return b.pure(f"{'fcmp une' if source.is_real else 'icmp ne'} {old} {a}, {zero}", a)
+    if source is DType.BOOL:
+        return b.pure(f"{'uitofp' if target.is_real else 'zext'} {old} {a} to {new}", a)
+    if source.is_real and target.is_real:
+        return b.pure(
+            f"{'fpext' if width(target) > width(source) else 'fptrunc'} {old} {a} to {new}", a
+        )
+    if source.is_real:
+        kind = "s" if is_signed(target) else "u"
+        types = f"{tag(scalar_type(target), lanes)}.{tag(scalar_type(source), lanes)}"
+        name = f"llvm.fpto{kind}i.sat.{types}"
+        return b.call(new, name, f"{old} {a}")
+    if target.is_real:
+        return b.pure(f"{'sitofp' if is_signed(source) else 'uitofp'} {old} {a} to {new}", a)
+    if not a.startswith("%") and not a.startswith("splat"):
+        low, high = limits(target)
+        return str((int(a) - low) % (high - low + 1) + low)
+    if width(target) < width(source):
+        return b.pure(f"trunc {old} {a} to {new}", a)
+    return b.pure(f"{'sext' if is_signed(source) else 'zext'} {old} {a} to {new}", a)
+
+
+def to_memory(b: Builder, a: str, dtype: DType, lanes: int) -> str:
+    """A value as it is stored: bools become bytes."""
+    if dtype is not DType.BOOL:
+        return a
+    return b.pure(f"zext {with_lanes('i1', lanes)} {a} to {with_lanes('i8', lanes)}", a)
+
+
+def combine(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
+    """One step of a reduction."""
+    return y if op in ("set", "update") else binary(b, op, x, y, dtype, lanes)
+
+
+def neutral(op: str, dtype: DType) -> str:
+    """The literal that a reduction leaves as it is."""
+    match op:
+        case "mul":
+            return literal(1, dtype)
+        case "and":
+            return "true"
+        case "or":
+            return "false"
+        case "min":
+            return literal(float("inf"), dtype)
+        case "max":
+            if dtype.is_int:
+                return str(limits(dtype)[0])
+            return literal(float("-inf"), dtype)
+    return literal(0, dtype)
+
+
+def strided_load(
+    b: Builder, type: str, align: int, address: Address, mask: str | None, lanes: int, stable: bool
+) -> str | None:
+    """Every second to fourth element, as whole vectors and shuffles; or elements backwards.
+
+    The vectors read overlap so that nothing after the last element is touched. With a mask per
+    lane, only the elements of lanes that are on are touched.
+    """
+    stride = address.stride
+    if address.offsets is not None or stride not in (-1, 2, 3, 4):
+        return None
+    if stride == -1:
+        picks = [lanes - 1 - k for k in range(lanes)]
+        a = _part(b, type, align, address.pointer, 1 - lanes, mask, picks, lanes, stable)
+        return _shuffle(b, with_lanes(type, lanes), a, "poison", picks)
+    last = (lanes - 1) * stride  # offset of the last element
+    result, have = "poison", 0
+    for part in range(stride):
+        begin = min(part * lanes, last - lanes + 1)
+        there = range(have, min(lanes, -(-(begin + lanes) // stride)))
+        sources = {k * stride - begin: k for k in there}  # position in the vector: lane
+        wanted = [sources.get(e, lanes) for e in range(lanes)]
+        a = _part(b, type, align, address.pointer, begin, mask, wanted, lanes, stable)
+        picks = [
+            lanes + k if k < have else k * stride - begin if k in there else -1
+            for k in range(lanes)
+        ]
+        result = _shuffle(b, with_lanes(type, lanes), a, result, picks)
+        have += len(there)
+    return result
+
+
+def _part(
+    b: Builder,
+    type: str,
+    align: int,
+    pointer: str,
+    offset: int,
+    mask: str | None,
+    wanted: list[int],
+    lanes: int,
+    stable: bool,
+) -> str:
+    """A vector from `offset` elements on; under a mask, of element `e` that of lane `wanted[e]`."""
+    full, bits = with_lanes(type, lanes), with_lanes("i1", lanes)
+    if offset:
+        pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {offset}", pointer)
+    if mask is None:
+        return b.load(full, pointer, align, stable)
+    wide = _shuffle(b, bits, mask, "zeroinitializer", wanted)
+    name = f"llvm.masked.load.{tag(type, lanes)}.p0"
+    b.declare(f"declare {full} @{name}(ptr, i32, {bits}, {full})")
+    text = f"call {full} @{name}(ptr {pointer}, i32 {align}, {bits} {wide}, {full} zeroinitializer)"
+    return b.stable(text, pointer, wide) if stable else b.op(text)
+
+
+def held(b: Builder, type: str, value: str, lanes: int) -> str:
+    """A vector read under a mask, as the code generator may use it.
+
+    LLVM makes the read an operand of a multiply-add under the same mask, and where registers
+    suit that badly takes it out again without its mask: a read beyond the memory.
+    """
+    if type not in ("float", "double"):
+        return value
+    full = with_lanes(type, lanes)
+    return b.call(full, f"llvm.arithmetic.fence.{tag(type, lanes)}", f"{full} {value}")
+
+
+def _shuffle(b: Builder, full: str, first: str, second: str, picks: list[int]) -> str:
+    chosen = ", ".join("i32 poison" if p < 0 else f"i32 {p}" for p in picks)
+    text = f"shufflevector {full} {first}, {full} {second}, <{len(picks)} x i32> <{chosen}>"
+    return b.pure(text, first, second)

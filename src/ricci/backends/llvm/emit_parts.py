@@ -1,0 +1,70 @@
+"""What emission deals in: values, places of indices, masks, addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...dtypes import DType
+
+SAFE_BYTES = 64
+"""Size of the place where loads and stores go that must have no effect."""
+
+FAIL = """define internal void @kernel.fail(ptr %record, i64 %site, i64 %value) noinline cold {
+  %old = cmpxchg ptr %record, i64 0, i64 %site monotonic monotonic
+  %first = extractvalue { i64, i1 } %old, 1
+  br i1 %first, label %write, label %end
+write:
+  %place = getelementptr i64, ptr %record, i64 1
+  store i64 %value, ptr %place
+  br label %end
+end:
+  ret void
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An emitted value; a `vector` has one element per lane."""
+
+    text: str
+    dtype: DType
+    vector: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The value of an index: `base + offset`, plus the lane number if `vector`."""
+
+    base: str | None
+    offset: int = 0
+    vector: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which lanes are there: an i1 for all, and an i1 for each; none means true."""
+
+    all: str | None = None
+    each: str | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self.all is None and self.each is None
+
+
+FULL = Mask()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the elements of an access are: lane 0 at `pointer`, the next `stride` elements on.
+
+    With `offsets` (i64 elements per lane) instead, they lie anywhere. `mask` excludes what
+    failed a check.
+    """
+
+    pointer: str
+    stride: int
+    offsets: str | None
+    mask: Mask

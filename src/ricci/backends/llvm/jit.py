@@ -1,0 +1,86 @@
+"""Machine code from LLVM text: object files, and functions loaded from them.
+
+The texts come from `builder` free of common subexpressions and invariants, so no optimisation
+passes run before instruction selection. All calls into LLVM are serialised by llvmlite.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from threading import Lock
+
+import llvmlite.binding as llvm
+
+from .kernels import KernelCode
+from .target import Target
+
+_setup = Lock()
+
+
+@functools.cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.lru_cache(8)
+def machine(target: Target, level: int = 2) -> llvm.TargetMachine:
+    """LLVM's code generator for a target."""
+    with _setup:
+        _initialise()
+        return llvm.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features, opt=level, reloc="default",
+            codemodel="jitdefault", jit=True,
+        )  # fmt: skip
+
+
+def module_text(codes: Sequence[tuple[str, KernelCode]], target: Target) -> str:
+    """One module of several kernels, each under its symbol."""
+    declarations = sorted({d for _, code in codes for d in code.declarations})
+    width = 8 * target.vector_bytes
+    parts = [f'target triple = "{target.triple}"', *declarations]
+    for symbol, code in codes:
+        text = re.sub(r"@kernel\b", f"@{symbol}", code.text)
+        parts.append(_with_attributes(text, width))
+    return "\n".join(parts)
+
+
+def _with_attributes(text: str, width: int) -> str:
+    """Functions may use the whole vector registers and know that nothing is thrown."""
+    flags = f'nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
+    return re.sub(r"^(define [^\n]*?)\s*\{$", rf"\1 {flags} {{", text, flags=re.M)
+
+
+def compile_text(text: str, target: Target) -> bytes:
+    """The object file of a module."""
+    _initialise()
+    with llvm.parse_assembly(text) as module:
+        return bytes(machine(target).emit_object(module))
+
+
+def assembly(text: str, target: Target) -> str:
+    """The assembly text of a module, for people."""
+    _initialise()
+    with llvm.parse_assembly(text) as module:
+        return str(machine(target).emit_assembly(module))
+
+
+class Library:
+    """Functions loaded from object files; they live as long as this object."""
+
+    def __init__(self, objects: Iterable[bytes], target: Target) -> None:
+        _initialise()
+        empty = llvm.parse_assembly(f'target triple = "{target.triple}"\n')
+        fresh = llvm.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features, codemodel="jitdefault", jit=True
+        )
+        self._engine = llvm.create_mcjit_compiler(empty, fresh)
+        for data in objects:
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        """Where a function is; 0 if there is none."""
+        return int(self._engine.get_function_address(symbol))

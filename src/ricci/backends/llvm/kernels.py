@@ -1,0 +1,84 @@
+"""From a kernel to native code: the contract between generators and the rest of the engine.
+
+A generator writes one LLVM function
+
+    define void @kernel(ptr %table, ptr %scratch, i64 %begin, i64 %end)
+
+that does the independent pieces of work (*chunks*) `begin <= c < end`. `%table` is the kernel's
+own table of pointers: entry 0 is its error record, entry `1 + s` the first element of
+`KernelCode.tensors[s]`. So kernels that differ only in the tensors they work on have
+equal text, and are compiled once. `%scratch` is private to the running thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...ir.loops import Kernel, Reduce
+from ...ir.nodes import Tensor
+from ...source import NOWHERE, Span
+from .target import Target
+
+Strides = Mapping[Tensor, tuple[int, ...]]
+"""Strides in elements of the tensors that are not row-major."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A check that a kernel makes while it runs, and what to say when it fails.
+
+    With `dimension < 0` the check is of a divisor that must not be zero.
+    """
+
+    tensor: str
+    dimension: int
+    extent: int
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """The native code of one kernel.
+
+    `text` defines `@kernel` and whatever else it needs, the other names local to it
+    (`internal`, and beginning with `kernel.`); `declarations` are external names. `scratch` counts
+    bytes per thread (64-byte aligned). `prepare` runs once whenever a variable or constant that it
+    reads is set, before any run of the kernel: it writes tensors that live as long as the
+    executable, which `tensors` of the kernel then lists (the packed operand, say).
+    `work` is a rough count of the nanoseconds that all chunks take on one thread.
+    """
+
+    text: str
+    tensors: tuple[Tensor, ...]
+    chunks: int
+    declarations: frozenset[str] = frozenset()
+    scratch: int = 0
+    sites: tuple[Site, ...] = ()
+    work: float = 0.0
+    prepare: tuple[Prepare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Code that derives `output`, a new tensor kept by the executable, from constant ones."""
+
+    code: KernelCode
+    output: Tensor
+
+
+def generate(
+    kernel: Kernel, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
+) -> KernelCode:
+    """The code of a kernel.
+
+    `constant` are the tensors whose elements change between calls only when somebody sets a
+    variable: what is derived from them may be prepared.
+    """
+    from . import contraction, nest
+
+    if isinstance(kernel, Reduce):
+        code = contraction.match(kernel, strides, target, constant)
+        if code is not None:
+            return code
+    return nest.generate(kernel, strides, target)

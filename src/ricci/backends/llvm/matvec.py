@@ -1,0 +1,297 @@
+"""Few rows times a big operand that lies contiguous along the reduced indices.
+
+Such a product reads every element of the big operand once, or a few times: packing would
+cost more than it. So it is read where it is, several of its rows at once, in vectors along
+k that are added up at the end; nothing else is asked of memory than to stream.
+
+    c[m][n] = sum over k of  x[m][k] * w[n][k]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ...ir.nodes import Index
+from . import contraction_transpose as transpose
+from .contraction_form import Form, Operand, size
+from .contraction_plan import MOST_CHUNKS, Plan, plans_of_sides, step_of
+from .contraction_results import call_results, write_results
+from .contraction_space import (
+    Places,
+    Space,
+    Step,
+    Walk,
+    chunk_range,
+    decode,
+    flat_form,
+    merge,
+    minus,
+    multiple,
+    plus,
+    smin,
+    times,
+)
+from .emit import Frame, Place
+from .emit_access import extent_of
+from .emit_types import scalar_type, tag, width, with_lanes
+from .kernels import KernelCode, Strides
+from .packing import evaluate, is_plain, store_step
+from .target import Target
+
+MOST_ROWS = 8
+_START = Place(None)
+_LEAST_DEPTH = 16
+"""Vectors along k, for fewer of which adding up the lanes at the end costs too much."""
+_CHUNKS = 16
+_CHUNK_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """The shape of the inner function: `count` rows of `w` times `rows` of `x`."""
+
+    rows: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        return f"kernel.dot.{self.rows}x{self.count}"
+
+
+def match_dots(form: Form, strides: Strides, target: Target) -> KernelCode | None:
+    """The code of a contraction with few rows whose other operand is contiguous along k."""
+    for small, big in ((form.left, form.right), (form.right, form.left)):
+        if small.extent <= MOST_ROWS and small.extent <= big.extent:
+            reduced = _contiguous(big, form, strides, target)
+            if reduced is not None:
+                return _Writer(form, small, big, reduced, strides, target).code()
+    return None
+
+
+def _contiguous(
+    big: Operand, form: Form, strides: Strides, target: Target
+) -> tuple[Index, ...] | None:
+    """The reduced indices in the order in which the operand is contiguous along them."""
+    access = big.access
+    if access is None or not is_plain(access):
+        return None
+    steps = flat_form(access, strides).indices
+    reduced = [k for k in form.reduced if extent_of(k) > 1]
+    reduced.sort(key=lambda k: -abs(steps.get(k, 0)))
+    groups = merge(reduced, [access], strides).groups
+    if len(groups) != 1 or steps.get(reduced[-1], 0) != 1:
+        return None
+    if len(merge(big.indices, [access], strides).groups) > 1:
+        return None
+    return tuple(reduced) if size(reduced) >= _LEAST_DEPTH * target.lanes(form.dtype) else None
+
+
+class _Writer:
+    def __init__(
+        self,
+        form: Form,
+        small: Operand,
+        big: Operand,
+        reduced: tuple[Index, ...],
+        strides: Strides,
+        target: Target,
+    ) -> None:
+        self.form, self.small, self.big, self.reduced = form, small, big, reduced
+        self.strides = strides
+        self.frame = Frame(strides)
+        self.lanes = target.lanes(form.dtype)
+        self.k = size(reduced)
+        self.scalar, self.bytes = scalar_type(form.dtype), width(form.dtype)
+        self.count = _rows_at_once(small.extent, big.extent, target)
+        self.plan = self._plan(strides, target)
+        self.x_row = -(-self.k // self.lanes) * self.lanes
+
+    def _plan(self, strides: Strides, target: Target) -> Plan:
+        """The chunks, as the plan that storing results needs."""
+        least = max(1, _CHUNK_BYTES // (self.k * self.bytes * self.count))
+        pieces = -(-self.big.extent // self.count)
+        block = max(least, -(-pieces // _CHUNKS)) * self.count
+        unit = math.lcm(self.count, self.lanes)
+        block = min(-(-block // unit), max(1, 256 // unit)) * unit
+        plan = next(plans_of_sides(self.form, self.small, self.big, strides, target, frozenset()))
+        return replace(
+            plan,
+            rows=self.small.extent,
+            vectors=block // self.lanes,
+            row_block=self.small.extent,
+            lane_block=block,
+            grain=-(-plan.outer * -(-self.big.extent // block) // MOST_CHUNKS),
+        )
+
+    # ------------------------------------------------------------------- whole
+
+    def code(self) -> KernelCode:
+        plan, b = self.plan, self.frame.builder
+        self._kernel()
+        shapes = [Dot(self.small.extent, self.count)]
+        rest = self.big.extent % self.count
+        if rest:
+            shapes.append(Dot(self.small.extent, rest))
+        functions = [self._dot(shape) for shape in shapes]
+        functions.append(write_results(self.frame, plan, self.strides))
+        if plan.across:
+            functions.append(transpose.write_transpose(self.form.dtype, self.lanes))
+        return KernelCode(
+            self.frame.text() + "".join(functions),
+            tuple(self.frame.tensors),
+            plan.chunks,
+            frozenset(b.declarations),
+            self._c_bytes() + self.small.extent * self.x_row * self.bytes,
+            tuple(self.frame.sites),
+            plan.outer * self.k * self.big.extent * self.bytes / 20.0,
+        )
+
+    def _c_bytes(self) -> int:
+        return -(-(self.small.extent * self.plan.panel + self.lanes) * self.bytes // 64) * 64
+
+    def _kernel(self) -> None:
+        plan, b = self.plan, self.frame.builder
+        x = b.pure(f"getelementptr i8, ptr %scratch, i64 {self._c_bytes()}")
+        begin, end = chunk_range(b, plan.blocks, plan.grain)
+        with b.loop(begin, end, carried=[("i64", "-1")]) as chunk:
+            outer, number = chunk.index, "0"
+            if plan.lane_blocks > 1:
+                outer = b.pure(f"udiv i64 {chunk.index}, {plan.lane_blocks}", chunk.index)
+                number = b.pure(f"urem i64 {chunk.index}, {plan.lane_blocks}", chunk.index)
+            outer = "0" if plan.outer == 1 else outer
+            with b.when(b.op(f"icmp ne i64 {outer}, {chunk.values[0]}")):
+                self._pack(outer, x)
+            chunk.carry([outer])
+            lane0 = times(b, number, plan.lane_block)
+            left = minus(b, str(self.big.extent), lane0)
+            live = smin(b, left, str(plan.lane_block))
+            self._dots(outer, lane0, live, x)
+            b.line(call_results("%scratch", outer, "0", self.small.extent, lane0, live))
+
+    def _given(self, outer: str) -> Places:
+        batch = Space(tuple((i,) for i in self.form.batch if extent_of(i) > 1))
+        return decode(self.frame.builder, batch, outer)
+
+    def _pack(self, outer: str, x: str) -> None:
+        """Writes the small operand row by row, contiguous along k."""
+        b = self.frame.builder
+        given = self._given(outer)
+        rows = merge(self.small.indices, [self.small.value], self.strides)
+        space = merge(self.reduced, [self.small.value], self.strides)
+        with b.loop(0, self.small.extent) as loop:
+            places = given | decode(b, rows, loop.index)
+            row = times(b, loop.index, self.x_row)
+
+            def body(step: Step) -> None:
+                at = plus(b, row, step.flat)
+                to = b.pure(f"getelementptr {self.scalar}, ptr {x}, i64 {at}", at)
+                here = places | step.places
+                value = evaluate(self.frame, self.small.value, self.form.dtype, here, step)
+                store_step(b, self.form.dtype, step, value, to)
+
+            Walk(space, self.lanes, self.k % self.lanes == 0).write(b, "0", str(self.k), body)
+
+    def _dots(self, outer: str, lane0: str, live: str, x: str) -> None:
+        """All sums of a chunk."""
+        b, big, access = self.frame.builder, self.big, self.big.access
+        assert access is not None
+        own = merge(big.indices, [big.value], self.strides)
+        given = self._given(outer) | dict.fromkeys(self.reduced, _START)
+
+        def call(lane: str, count: int) -> None:
+            places = given | decode(b, own, plus(b, lane0, lane))
+            w = self.frame.point(1, places).address(access).pointer
+            c = b.pure(f"getelementptr {self.scalar}, ptr %scratch, i64 {lane}", lane)
+            b.line(f"call void @{Dot(self.small.extent, count).name}(ptr {w}, ptr {x}, ptr {c})")
+
+        full = multiple(b, live, self.count)
+        with b.loop("0", full, self.count) as loop:
+            call(loop.index, self.count)
+        rest = self.big.extent % self.count
+        if rest:
+            with b.when(b.pure(f"icmp slt i64 {full}, {live}", full, live)):
+                call(full, rest)
+
+    # ---------------------------------------------------------------- the dots
+
+    def _dot(self, shape: Dot) -> str:
+        """The function `@name(w, x, c)`."""
+        v = with_lanes(self.scalar, self.lanes)
+        cells = [(m, n) for m in range(shape.rows) for n in range(shape.count)]
+        lines = [
+            f"define internal void @{shape.name}(ptr noalias readonly %w, ptr noalias readonly %x,"
+            " ptr noalias %c) noinline {",
+            "entry:",
+            "  br label %loop",
+            "loop:",
+            "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]",
+        ]
+        for m, n in cells:
+            first = "[ zeroinitializer, %entry ]"
+            lines.append(f"  %s{m}.{n} = phi {v} {first}, [ %t{m}.{n}, %loop ]")
+        lines += self._multiply_add(shape, "k", "s", "t", None)
+        lines += [
+            f"  %k.next = add nuw nsw i64 %k, {self.lanes}",
+            f"  %more = icmp slt i64 %k.next, {self.k // self.lanes * self.lanes}",
+            "  br i1 %more, label %loop, label %done",
+            "done:",
+        ]
+        last = "t"
+        rest = self.k % self.lanes
+        if rest:
+            mask = ", ".join(f"i1 {'true' if k < rest else 'false'}" for k in range(self.lanes))
+            lines += self._multiply_add(shape, str(self.k - rest), "t", "u", f"<{mask}>")
+            last = "u"
+        zero = "-0.0"
+        name = f"llvm.vector.reduce.fadd.{tag(self.scalar, self.lanes)}"
+        for m, n in cells:
+            lines += [
+                f"  %r{m}.{n} = call reassoc {self.scalar} @{name}({self.scalar} {zero}, "
+                f"{v} %{last}{m}.{n})",
+                f"  %q{m}.{n} = getelementptr {self.scalar}, ptr %c, i64 {m * self.plan.panel + n}",
+                f"  store {self.scalar} %r{m}.{n}, ptr %q{m}.{n}, align {self.bytes}",
+            ]
+        self.frame.builder.declare(f"declare {self.scalar} @{name}({self.scalar}, {v})")
+        return "\n".join([*lines, "  ret void", "}", ""])
+
+    def _multiply_add(self, shape: Dot, at: str, old: str, new: str, mask: str | None) -> list[str]:
+        """One vector along k of every row; `at` is where, the name of a value or a number."""
+        v, name = with_lanes(self.scalar, self.lanes), tag(self.scalar, self.lanes)
+        step = step_of(self.big, self.big.indices, self.strides)
+        lines = []
+        where = f"%{at}" if at == "k" else at
+        for kind, count, apart in (("x", shape.rows, self.x_row), ("w", shape.count, step)):
+            for n in range(count):
+                lines += [
+                    f"  %{new}{kind}{n}.r = getelementptr {self.scalar}, ptr %{kind}, "
+                    f"i64 {n * apart}",
+                    f"  %{new}{kind}{n}.p = getelementptr {self.scalar}, ptr %{new}{kind}{n}.r, "
+                    f"i64 {where}",
+                ]
+                lines.append(self._load(f"{new}{kind}{n}", mask))
+        for m in range(shape.rows):
+            for n in range(shape.count):
+                lines.append(
+                    f"  %{new}{m}.{n} = call {v} @llvm.fmuladd.{name}({v} %{new}x{m}, "
+                    f"{v} %{new}w{n}, {v} %{old}{m}.{n})"
+                )
+        self.frame.builder.declare(f"declare {v} @llvm.fmuladd.{name}({v}, {v}, {v})")
+        return lines
+
+    def _load(self, value: str, mask: str | None) -> str:
+        v = with_lanes(self.scalar, self.lanes)
+        if mask is None:
+            return f"  %{value} = load {v}, ptr %{value}.p, align {self.bytes}"
+        bits = with_lanes("i1", self.lanes)
+        name = f"llvm.masked.load.{tag(self.scalar, self.lanes)}.p0"
+        self.frame.builder.declare(f"declare {v} @{name}(ptr, i32, {bits}, {v})")
+        return (
+            f"  %{value} = call {v} @{name}(ptr %{value}.p, i32 {self.bytes}, {bits} {mask}, "
+            f"{v} zeroinitializer)"
+        )
+
+
+def _rows_at_once(small: int, big: int, target: Target) -> int:
+    """How many rows of the big operand are read together: their sums fill the registers."""
+    return max(1, min(8, (target.registers - small - 2) // small, big))

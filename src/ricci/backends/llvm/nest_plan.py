@@ -1,0 +1,359 @@
+"""How the loops of a `Reduce` are arranged: which index is the vector, what runs in parallel.
+
+The plan is data: the emitter in `nest_reduce` follows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...dtypes import DType
+from ...ir.loops import Reduce
+from ...ir.nodes import Access, Apply, Expr, Index, Local
+from ...ir.rewrite import accesses, children, free_indices, walk
+from .emit import Frame
+from .emit_access import Linear, extent_of, is_within, linear, needs_check, shape_of
+from .emit_types import width
+from .target import Target
+
+MOST_CHUNKS = 64
+_CHUNK_NS = 4000.0
+"""Work below which a chunk is not worth handing to another thread."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop of a nest: an index, or several neighbouring ones run as one."""
+
+    index: Index
+    extent: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """The arrangement of a reduction.
+
+    `outer` are the loops over the domain but the vector's; the leading ones whose product is
+    `parallel`, and if `split` also blocks of the next one (the vector loop after the last), make up
+    the chunks. `fixed` are indices that another loop runs through.
+    """
+
+    outer: list[Loop]
+    reduced: list[Loop]
+    vector: Loop | None
+    over_reduced: bool
+    lanes: int
+    fixed: list[Index]
+    leading: int = 0
+    blocks: int = 1
+    chunks: int = 1
+    rows: int = 1
+    vectors: int = 1
+    work: float = 0.0
+
+
+@dataclass(slots=True)
+class Use:
+    """An access, with its element offset as a linear form."""
+
+    access: Access
+    form: Linear
+    inner: bool
+    """Whether it is touched for every point of the reduction."""
+    target: bool
+
+
+def uses_of(kernel: Reduce, frame: Frame) -> list[Use]:
+    """All accesses of a kernel."""
+    out = [Use(t, flat_form(t, frame), False, True) for t in kernel.targets]
+    inner = accesses(*_inner(kernel))
+    out += [Use(a, flat_form(a, frame), True, False) for a in inner]
+    rest = accesses(*kernel.initial, *kernel.results)
+    out += [Use(a, flat_form(a, frame), False, False) for a in rest if a not in inner]
+    return out
+
+
+def _inner(kernel: Reduce) -> list[Expr]:
+    condition = [] if kernel.condition is None else [kernel.condition]
+    return [*kernel.values, *condition, *(kernel.locals if kernel.values else ())]
+
+
+def flat_form(access: Access, frame: Frame) -> Linear:
+    """The element offset of an access, boundary rules aside."""
+    form = Linear()
+    for s, stride in zip(access.subscripts, frame.strides(access.tensor), strict=True):
+        form.plus(linear(s.index), stride)
+    return form
+
+
+def is_dynamic(access: Access) -> bool:
+    """Whether an access has a guard, a remapping or a check that matters."""
+    shape = shape_of(access.tensor.shape)
+    return needs_check(access) or any(
+        s.rule is not None and not is_within(s.index, n)
+        for s, n in zip(access.subscripts, shape, strict=True)
+    )
+
+
+def loose_indices(kernel: Reduce, uses: Sequence[Use]) -> set[Index]:
+    """Indices that matter other than through the linear offsets of plain accesses."""
+    loose: set[Index] = set()
+    for use in uses:
+        loose.update(free_indices(*(e for e, _ in use.form.others.values())))
+        if is_dynamic(use.access):
+            loose.update(free_indices(use.access))
+    exprs = [*kernel.initial, *kernel.values, *kernel.results, *kernel.locals]
+    exprs += [] if kernel.condition is None else [kernel.condition]
+    loose.update(_value_indices(exprs))
+    return loose
+
+
+def _value_indices(exprs: Sequence[Expr]) -> set[Index]:
+    """Indices whose value is used outside subscripts."""
+    found: set[Index] = set()
+    seen: set[int] = set()
+    stack: list[Expr] = list(exprs)
+    while stack:
+        expr = stack.pop()
+        if id(expr) in seen:
+            continue
+        seen.add(id(expr))
+        if isinstance(expr, Index):
+            found.add(expr)
+        elif not isinstance(expr, Access):
+            stack += _parts(expr)
+    return found
+
+
+def _parts(expr: Expr) -> tuple[Expr, ...]:
+    return (expr.value,) if isinstance(expr, Local) else children(expr)
+
+
+def collapse(indices: Sequence[Index], uses: Sequence[Use], loose: set[Index]) -> list[Loop]:
+    """Neighbouring loops made one where every access steps through them alike.
+
+    The inner index then runs through the product of the extents and the outer stays 0.
+    """
+    loops: list[Loop] = []
+    for index in indices:
+        extent = extent_of(index)
+        if extent == 1:
+            continue
+        last = loops[-1] if loops else None
+        if last is not None and index not in loose and last.index not in loose:
+            if all(
+                u.form.indices.get(last.index, 0) == extent * u.form.indices.get(index, 0)
+                for u in uses
+            ):
+                loops[-1] = Loop(index, last.extent * extent)
+                continue
+        loops.append(Loop(index, extent))
+    return loops
+
+
+def make_plan(kernel: Reduce, frame: Frame, target: Target) -> Plan:
+    """Arrange a reduction whose domain is not empty."""
+    uses = uses_of(kernel, frame)
+    loose = loose_indices(kernel, uses)
+    outer = collapse(kernel.domain, uses, loose)
+    reduced = collapse(kernel.reduced, uses, loose)
+    kept = {x.index for x in outer} | {x.index for x in reduced}
+    fixed = [i for i in (*kernel.domain, *kernel.reduced) if i not in kept]
+    lanes = _lanes(kernel, uses, target)
+    vector = _choose_vector(kernel, uses, outer, reduced, lanes)
+    over_reduced = vector in reduced
+    if vector is None:
+        lanes = 1
+    else:
+        (reduced if over_reduced else outer).remove(vector)
+        while lanes > 1 and lanes // 2 >= vector.extent:
+            lanes //= 2
+    plan = Plan(outer, reduced, vector, over_reduced, lanes, fixed)
+    _tile(kernel, plan, uses, target)
+    _share(kernel, plan)
+    return plan
+
+
+def _lanes(kernel: Reduce, uses: Sequence[Use], target: Target) -> int:
+    """Lanes of the widest element type that is computed with."""
+    widest = max((width(u.access.tensor.dtype) for u in uses), default=4)
+    if widest == 8 and all(t.dtype.is_real and width(t.dtype) < 8 for t in kernel.targets):
+        widest = 4  # 64-bit integers that only address: half as many lanes would cost more
+    return max(target.vector_bytes // max(widest, 4), 1)
+
+
+def _choose_vector(
+    kernel: Reduce, uses: Sequence[Use], outer: list[Loop], reduced: list[Loop], lanes: int
+) -> Loop | None:
+    """The loop along which vectors lie: the one for which memory is touched most cheaply."""
+    best, least = None, math.inf
+    points = math.prod(x.extent for x in reduced)
+    for loop in [*reversed(outer), *reversed(reduced)]:
+        over = loop in reduced
+        cost = sum(_touch(u, loop.index, lanes) * (points if u.inner else 1.0) for u in uses)
+        cost += 0.05 * points
+        if over:
+            outside = [u for u in uses if not u.inner]
+            cost += (8 * len(kernel.values) + len(outside)) * 0.5
+        cost *= lanes * math.ceil(loop.extent / lanes) / max(loop.extent, 1)
+        if cost < least * 0.999:
+            best, least = loop, cost
+    return best
+
+
+def _touch(use: Use, index: Index, lanes: int) -> float:
+    """The rough cost per element of an access when an index is the vector."""
+    for expr, _ in use.form.others.values():
+        if index in free_indices(expr):
+            return 1.5
+    step = abs(use.form.indices.get(index, 0))
+    if use.target:
+        return {0: 1.0, 1: 1 / lanes}.get(step, 2.0)
+    if step <= 1:
+        return (1 if step else 0.25) / lanes
+    return 1.5 * step / lanes if step <= 4 else 1.2
+
+
+def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> None:
+    """How many vectors and rows one turn of the inner loops does."""
+    if plan.vector is None:
+        return
+    outputs = max(len(kernel.targets), 1)
+    room = max(target.registers // 2 // outputs, 1)
+    if plan.over_reduced:
+        plan.vectors = max(1, min(4, room, plan.vector.extent // plan.lanes))
+        return
+    vectors = max(1, min(4, room, plan.vector.extent // plan.lanes))
+    if _is_heavy(kernel):
+        vectors = min(vectors, 2)
+    plan.vectors = vectors
+    if kernel.reduced and plan.outer:
+        row = plan.outer[-1]
+        shared = _shared(plan, uses, row.index)
+        if shared and row.extent > 1:
+            plan.vectors = min(vectors, 2)
+            plan.rows = max(1, min(4 if shared > 1 else 2, room // plan.vectors, row.extent))
+
+
+def _shared(plan: Plan, uses: Sequence[Use], row: Index) -> int:
+    """2 if neighbouring rows read the same elements, 1 if their windows overlap, else 0."""
+    inner = [u for u in uses if u.inner]
+    if any(row not in u.form.indices and u.form.indices for u in inner):
+        varies = any(row in u.form.indices for u in inner)
+        return 2 if varies and len(inner) > 1 and plan.reduced else 0
+    for use in inner:
+        step = use.form.indices.get(row)
+        if step and any(use.form.indices.get(x.index) == step for x in plan.reduced):
+            return 1
+    return 0
+
+
+def _is_heavy(kernel: Reduce) -> bool:
+    """Whether a point takes so many instructions that more of them at once gain nothing."""
+    exprs = [*kernel.initial, *kernel.values, *kernel.results]
+    nodes = list(walk(*exprs))
+    return len(nodes) > 24 or sum(isinstance(x, Apply) for x in nodes) > 1
+
+
+def cost_of(exprs: Sequence[Expr]) -> float:
+    """Rough nanoseconds of one vector's worth of an expression."""
+    heavy = 0.0
+    for node in walk(*exprs):
+        if isinstance(node, Apply):
+            heavy += 4.0 if node.function not in ("abs", "sqrt", "floor", "ceil") else 1.0
+        elif isinstance(node, Access):
+            heavy += 0.35
+        else:
+            heavy += 0.1
+    return heavy
+
+
+def _share(kernel: Reduce, plan: Plan) -> None:
+    """Divide the domain into chunks that are worth their while."""
+    points = math.prod(x.extent for x in plan.outer)
+    vector = plan.vector.extent if plan.vector is not None else 1
+    terms = math.prod(x.extent for x in plan.reduced)
+    per_row = cost_of([*kernel.values]) * terms * (1.0 if plan.over_reduced else 0.5)
+    ends = cost_of([*kernel.initial, *kernel.results]) + 0.5
+    steps = math.ceil(vector / plan.lanes)
+    if plan.over_reduced:
+        work = points * (per_row * steps + ends)
+    else:
+        work = points * steps * (per_row + ends)
+    plan.work = work
+    wanted = int(min(MOST_CHUNKS, work // _CHUNK_NS))
+    if wanted <= 1:
+        return
+    product = 1
+    while plan.leading < len(plan.outer) and product < wanted:
+        extent = plan.outer[plan.leading].extent
+        if product * extent > 4 * wanted and _can_split(plan, plan.leading):
+            break
+        product *= extent
+        plan.leading += 1
+    if product < wanted:
+        plan.blocks = _blocks(plan, wanted / product)
+    plan.chunks = min(product * plan.blocks, wanted)
+
+
+def _can_split(plan: Plan, position: int) -> bool:
+    """Only the innermost row loop and the vector loop can be cut into blocks."""
+    return position == len(plan.outer) - 1
+
+
+def _blocks(plan: Plan, wanted: float) -> int:
+    """How many blocks the loop after the leading ones is cut into."""
+    if plan.leading == len(plan.outer):
+        if plan.vector is None or plan.over_reduced:
+            return 1
+        unit = plan.lanes * plan.vectors
+        return max(1, min(math.ceil(wanted), math.ceil(plan.vector.extent / unit)))
+    if plan.leading == len(plan.outer) - 1:
+        row = plan.outer[plan.leading]
+        return max(1, min(math.ceil(wanted), math.ceil(row.extent / plan.rows)))
+    return 1
+
+
+def interior(kernel: Reduce, index: Index, ranges: dict[Index, tuple[int, int]]) -> tuple[int, int]:
+    """The values of a domain index for which every guard that has it is sure to hold.
+
+    As a half-open range; the others range over `ranges`, or all they can.
+    """
+    low, high = 0, extent_of(index)
+    for access in accesses(*_inner(kernel)):
+        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
+            if s.rule is None or is_within(s.index, extent, ranges):
+                continue
+            form = linear(s.index)
+            if index not in form.indices:
+                continue
+            a, b = _allowed(form, index, extent, ranges)
+            low, high = max(low, a), min(high, b)
+    return (low, high) if low < high else (0, 0)
+
+
+def _allowed(
+    form: Linear, index: Index, extent: int, ranges: dict[Index, tuple[int, int]]
+) -> tuple[int, int]:
+    """The range of an index within which `0 <= form < extent` for all values of the others."""
+    if form.others:
+        return 0, 0
+    least = most = form.constant
+    for other, factor in form.indices.items():
+        if other is index:
+            continue
+        a, b = ranges.get(other) or (0, extent_of(other) - 1)
+        least += factor * (a if factor > 0 else b)
+        most += factor * (b if factor > 0 else a)
+    factor = form.indices[index]
+    if factor > 0:
+        return -(least // factor), (extent - 1 - most) // factor + 1
+    factor = -factor
+    return -((extent - 1 - most) // factor), least // factor + 1
+
+
+def dtypes_of(kernel: Reduce) -> tuple[DType, ...]:
+    """The element types of the accumulators."""
+    return tuple(x.dtype for x in kernel.initial)

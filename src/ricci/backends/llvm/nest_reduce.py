@@ -1,0 +1,532 @@
+"""Emits a `Reduce` as loops over chunks, rows, vectors and the reduced indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ...dtypes import DType
+from ...ir.loops import Reduce
+from ...ir.nodes import Binary, Expr, Index
+from ...ir.rewrite import accesses, walk
+from . import emit_arith
+from .emit import FULL, Frame, Mask, Place, Point, Value
+from .emit_access import extent_of
+from .emit_types import scalar_type, splat, vector_type, with_lanes
+from .mathlib_core import Reals
+from .nest_plan import Loop, Plan, dtypes_of, interior
+
+_MOST_INSTRUCTIONS = 700
+"""About how many a tile may have with its inner loops unrolled."""
+
+Bound = str | int
+Places = dict[Index, Place]
+Ranges = dict[Index, tuple[int, int]]
+Body = Callable[[Ranges], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One row and vector of a tile."""
+
+    places: Places
+    mask: Mask
+    ranges: Ranges
+
+
+class ReduceNest:
+    """The body of one kernel."""
+
+    def __init__(self, kernel: Reduce, plan: Plan, frame: Frame) -> None:
+        self.kernel = kernel
+        self.plan = plan
+        self.frame = frame
+        self.b = frame.builder
+        self.dtypes = dtypes_of(kernel)
+        self.interiors = {
+            x: interior(kernel, x, {}) for x in self._domain_loops() if extent_of(x) > 1
+        }
+        self.guarded = {x for x, (a, z) in self.interiors.items() if (a, z) != (0, extent_of(x))}
+        self.unrolled = self._unrolled()
+        read = {a.tensor for a in accesses(*kernel.initial, *kernel.values, *kernel.results)}
+        frame.written.update(read.intersection(t.tensor for t in kernel.targets))
+        self.repeatable = not frame.written
+        """Whether an element may be computed twice: not if it depends on what it was."""
+
+    def _domain_loops(self) -> list[Index]:
+        loops = [x.index for x in self.plan.outer]
+        if self.plan.vector is not None and not self.plan.over_reduced:
+            loops.append(self.plan.vector.index)
+        merged = {x.index for x in self.plan.outer if x.extent != extent_of(x.index)}
+        if self.plan.vector is not None and self.plan.vector.extent != extent_of(
+            self.plan.vector.index
+        ):
+            merged.add(self.plan.vector.index)
+        return [x for x in loops if x not in merged]
+
+    def _unrolled(self) -> set[Index]:
+        """The innermost reduced loops that are written out."""
+        plan = self.plan
+        size = sum(1 for _ in walk(*self.kernel.values)) + 2
+        room = _MOST_INSTRUCTIONS / (size * plan.rows * plan.vectors)
+        out: set[Index] = set()
+        if plan.over_reduced:
+            return out
+        for loop in reversed(plan.reduced):
+            room /= max(loop.extent, 1)
+            if room < 1:
+                break
+            out.add(loop.index)
+        return out
+
+    # ------------------------------------------------------------ outer loops
+
+    def emit(self) -> None:
+        """All chunks from `%begin` to `%end`."""
+        plan = self.plan
+        total = math.prod(x.extent for x in plan.outer[: plan.leading]) * plan.blocks
+        places = {x: Place(None, 0) for x in plan.fixed}
+        if plan.chunks == 1 and total == 1:
+            self._blocked(places, "0")
+            return
+        with self.b.loop(self._part("%begin", total), self._part("%end", total)) as loop:
+            number = loop.index
+            block = "0"
+            if plan.blocks > 1:
+                block, number = self._divide(number, plan.blocks)
+            for x in reversed(plan.outer[: plan.leading]):
+                value, number = self._divide(number, x.extent)
+                places[x.index] = Place(value)
+            self._blocked(places, block)
+
+    def _part(self, chunk: str, total: int) -> str:
+        """Where a chunk begins in the `total` pieces of work."""
+        if self.plan.chunks == total:
+            return chunk
+        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {total}", chunk)
+        return self.b.pure(f"udiv i64 {scaled}, {self.plan.chunks}", scaled)
+
+    def _divide(self, number: str, extent: int) -> tuple[str, str]:
+        """Remainder and quotient."""
+        rest = self.b.pure(f"urem i64 {number}, {extent}", number)
+        return rest, self.b.pure(f"udiv i64 {number}, {extent}", number)
+
+    def _blocked(self, places: Places, block: str) -> None:
+        """The loops after the leading ones; the first of them in blocks."""
+        plan = self.plan
+        rest = plan.outer[plan.leading :]
+        limits: tuple[Bound, Bound] | None = None
+        if plan.blocks > 1:
+            count = self._units(rest[0] if rest else None)
+            low = self._share_of(block, count)
+            following = self.b.pure(f"add nuw nsw i64 {block}, 1", block)
+            limits = (low, self._share_of(following, count))
+        self._rows(places, rest, limits, {})
+
+    def _units(self, row: Loop | None) -> int:
+        if row is not None:
+            return row.extent
+        assert self.plan.vector is not None
+        return math.ceil(self.plan.vector.extent / self.plan.lanes)
+
+    def _share_of(self, block: str, count: int) -> str:
+        scaled = self.b.pure(f"mul nuw nsw i64 {block}, {count}", block)
+        return self.b.pure(f"udiv i64 {scaled}, {self.plan.blocks}", scaled)
+
+    def _rows(
+        self, places: Places, rest: list[Loop], limits: tuple[Bound, Bound] | None, ranges: Ranges
+    ) -> None:
+        """Plain loops, then the row loop, then the vectors."""
+        if not rest:
+            self._with_insides(places, ranges, lambda r: self._vectors([places], limits, r))
+            return
+        row, *rest = rest
+        begin, end = limits or (0, row.extent)
+        if rest:
+            with self.b.loop(begin, end) as loop:
+                self._rows({**places, row.index: Place(loop.index)}, rest, None, ranges)
+            return
+        self._with_insides(places, ranges, lambda r: self._row_loop(places, row, begin, end, r))
+
+    def _with_insides(self, places: Places, ranges: Ranges, body: Body) -> None:
+        """The body for the inside of all guarded outer indices placed so far, and for the rest."""
+        tests, inside = [], dict(ranges)
+        for x, place in places.items():
+            if x not in self.guarded or place.base is None or x in ranges:
+                continue
+            low, high = self.interiors[x]
+            if low == high:
+                continue
+            inside[x] = (low, high - 1)
+            moved = self.b.pure(f"sub i64 {place.base}, {low}", place.base)
+            tests.append(self.b.pure(f"icmp ult i64 {moved}, {high - low}", moved))
+        if not tests:
+            body(ranges)
+            return
+        test = tests[0]
+        for other in tests[1:]:
+            test = self.b.pure(f"and i1 {test}, {other}", test, other)
+        arms = self.b.branches(test)
+        with arms.then():
+            body(inside)
+        with arms.other():
+            body(ranges)
+
+    def _row_loop(
+        self, places: Places, row: Loop, begin: Bound, end: Bound, ranges: Ranges
+    ) -> None:
+        """Rows at the border one by one, those inside several at once."""
+        low, high = self.interiors.get(row.index, (0, row.extent))
+        if row.index not in self.guarded:
+            low, high = 0, row.extent
+        inside = {**ranges, row.index: (low, high - 1)} if row.index in self.guarded else ranges
+        for first, last, known, count in (
+            (begin, self._least(end, low), ranges, 1),
+            (self._most(begin, low), self._least(end, high), inside, self.plan.rows),
+            (self._most(begin, high), end, ranges, 1),
+        ):
+            if isinstance(first, int) and isinstance(last, int) and first >= last:
+                continue
+            for at, rows in self._steps(first, last, count):
+                group = [{**places, row.index: self._moved(at, k)} for k in range(rows)]
+                self._vectors(group, None, known)
+
+    def _moved(self, at: Bound, by: int) -> Place:
+        return Place(None, at + by) if isinstance(at, int) else Place(at, by)
+
+    def _least(self, a: Bound, b: Bound) -> Bound:
+        return self._pick(a, b, "smin")
+
+    def _most(self, a: Bound, b: Bound) -> Bound:
+        return self._pick(a, b, "smax")
+
+    def _pick(self, a: Bound, b: Bound, name: str) -> Bound:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b) if name == "smin" else max(a, b)
+        return self.b.call("i64", f"llvm.{name}.i64", f"i64 {a}", f"i64 {b}")
+
+    def _steps(self, first: Bound, last: Bound, count: int) -> Iterator[tuple[Bound, int]]:
+        """Loops from `first` to `last`, by `count` and then by one; few steps are written out."""
+        if isinstance(first, int) and isinstance(last, int):
+            whole = first + (last - first) // count * count
+            if whole == first + count:
+                yield first, count
+            elif whole > first:
+                with self.b.loop(first, whole, count) as loop:
+                    yield loop.index, count
+            yield from self._singles(whole, last, count)
+            return
+        if count == 1:
+            with self.b.loop(first, last) as loop:
+                yield loop.index, 1
+            return
+        size = self.b.pure(f"sub i64 {last}, {first}", str(last), str(first))
+        rest = self.b.pure(f"srem i64 {size}, {count}", size)
+        rest = str(self._most(rest, 0))
+        middle = self.b.pure(f"sub i64 {last}, {rest}", str(last), rest)
+        with self.b.loop(first, middle, count) as loop:
+            yield loop.index, count
+        start = self._most(middle, first)
+        with self.b.loop(start, last) as loop:
+            yield loop.index, 1
+
+    def _singles(self, first: int, last: int, count: int) -> Iterator[tuple[Bound, int]]:
+        if last - first == 1 or (count > 1 and last - first == 2):
+            for n in range(first, last):
+                yield n, 1
+        elif last > first:
+            with self.b.loop(first, last) as loop:
+                yield loop.index, 1
+
+    # ---------------------------------------------------------------- vectors
+
+    def _vectors(
+        self, rows: list[Places], limits: tuple[Bound, Bound] | None, ranges: Ranges
+    ) -> None:
+        """The vector loop of a group of rows: borders under a mask, the inside without."""
+        plan = self.plan
+        if plan.vector is None or plan.over_reduced:
+            self._tile([Cell(places, FULL, ranges) for places in rows])
+            return
+        index, extent, lanes = plan.vector.index, plan.vector.extent, plan.lanes
+        blocks = math.ceil(extent / lanes)
+        begin, end = limits or (0, blocks)
+        low, high = self.interiors.get(index, (0, extent))
+        if index not in self.guarded:
+            low, high = 0, extent
+        first, last = math.ceil(low / lanes), high // lanes
+        if last <= first:
+            first = last = blocks
+        inside = {**ranges, index: (low, high - 1)} if index in self.guarded else ranges
+        for start, stop, known, count in (
+            (begin, self._least(end, first), ranges, 0),
+            (self._most(begin, first), self._least(end, last), inside, plan.vectors),
+            (self._most(begin, last), end, ranges, 0),
+        ):
+            if isinstance(start, int) and isinstance(stop, int) and start >= stop:
+                continue
+            for at, vectors in self._steps(start, stop, max(count, 1)):
+                self._vector_tile(rows, at, vectors, known, border=count == 0)
+
+    def _vector_tile(
+        self, rows: list[Places], at: Bound, vectors: int, ranges: Ranges, border: bool
+    ) -> None:
+        plan = self.plan
+        assert plan.vector is not None
+        index, extent, lanes = plan.vector.index, plan.vector.extent, plan.lanes
+        tail = border and extent % lanes != 0
+        if isinstance(at, int):
+            place = Place(None, at * lanes, lanes > 1)
+            tail = tail and (at + 1) * lanes > extent
+        else:
+            place = Place(self.b.pure(f"mul nuw nsw i64 {at}, {lanes}", at), 0, lanes > 1)
+        if tail and extent > lanes and index not in self.guarded and self.repeatable:
+            # the last vector begins earlier: some elements are computed twice
+            tail = False
+            if place.base is None:
+                place = Place(None, extent - lanes, True)
+            else:
+                place = Place(str(self._least(place.base, extent - lanes)), 0, True)
+        cells = []
+        for places in rows:
+            for n in range(vectors):
+                spot = Place(place.base, place.offset + n * lanes, place.vector)
+                mask = self._tail_mask(spot, extent) if tail else FULL
+                cells.append(Cell({**places, index: spot}, mask, ranges))
+        self._tile(cells)
+
+    def _tail_mask(self, place: Place, extent: int) -> Mask:
+        """The lanes whose index is below the extent."""
+        lanes = self.plan.lanes
+        if place.base is None:
+            flags = ", ".join(f"i1 {str(place.offset + k < extent).lower()}" for k in range(lanes))
+            return Mask(None, f"<{flags}>")
+        point = self.frame.point(lanes, {})
+        left = self.b.pure(f"sub i64 {extent - place.offset}, {place.base}", place.base)
+        all_lanes = with_lanes("i64", lanes)
+        steps = ", ".join(f"i64 {lane}" for lane in range(lanes))
+        spread = point.spread(left, "i64")
+        return Mask(None, self.b.pure(f"icmp slt {all_lanes} <{steps}>, {spread}", spread))
+
+    # ------------------------------------------------------------------- tile
+
+    def _tile(self, cells: list[Cell]) -> None:
+        """Initial values, the reduction, results and stores of several cells."""
+        if self.plan.over_reduced:
+            for group in _groups(cells, max(1, 8 // self.plan.vectors)):
+                accumulators = self._horizontal(group)
+                self._finish(group, accumulators)
+            return
+        first = []
+        for cell in cells:
+            point = self._point(cell, {})
+            first += [point.vector(point.value(x)) for x in self.kernel.initial]
+        totals = first
+        if self.kernel.values:
+            totals = self._reduce(cells, first, {}, self.plan.reduced)
+        self._finish(cells, totals)
+
+    def _point(self, cell: Cell, reduced: Places) -> Point:
+        lanes = 1 if self.plan.over_reduced and not reduced else self.plan.lanes
+        fixed = {x: Place(None, 0) for x in self.plan.fixed}
+        return self.frame.point(
+            lanes, {**fixed, **cell.places, **reduced}, mask=cell.mask, ranges=cell.ranges
+        )
+
+    def _reduce(
+        self, cells: list[Cell], accumulators: list[str], places: Places, rest: Sequence[Loop]
+    ) -> list[str]:
+        """The reduced loops from here inwards; gives the new accumulators."""
+        if not rest:
+            return self._terms(cells, accumulators, places)
+        loop, *rest = rest
+        if loop.index in self.unrolled:
+            for n in range(loop.extent):
+                here = {**places, loop.index: Place(None, n)}
+                accumulators = self._reduce(cells, accumulators, here, rest)
+            return accumulators
+        carried = list(zip(self._types(len(cells)), accumulators, strict=True))
+        with self.b.loop(0, loop.extent, 1, carried) as run:
+            here = {**places, loop.index: Place(run.index)}
+            run.carry(self._reduce(cells, run.values, here, rest))
+        return run.results
+
+    def _types(self, cells: int) -> list[str]:
+        return [vector_type(d, self.plan.lanes) for _ in range(cells) for d in self.dtypes]
+
+    def _terms(self, cells: list[Cell], accumulators: list[str], places: Places) -> list[str]:
+        """One point of the reduction, in every cell."""
+        out = []
+        width = len(self.dtypes)
+        for n, cell in enumerate(cells):
+            point = self._point(cell, places)
+            out += self._term(point, accumulators[n * width : (n + 1) * width])
+        return out
+
+    def _term(self, point: Point, accumulators: list[str]) -> list[str]:
+        kernel = self.kernel
+        condition = [] if kernel.condition is None else [kernel.condition]
+        inner = point.guarded(*kernel.values, *condition, *kernel.locals)
+        for c in condition:
+            inner = inner.only(inner.value(c))
+        out = []
+        for old, expr, dtype in zip(accumulators, kernel.values, self.dtypes, strict=True):
+            new = self._combined(inner, old, expr, dtype)
+            if inner.mask is not point.mask:
+                new = self._only_where(inner, new, old, dtype)
+            out.append(new)
+        return out
+
+    def _combined(self, point: Point, old: str, expr: Expr, dtype: DType) -> str:
+        lanes = point.lanes
+        if (
+            self.kernel.op == "add"
+            and dtype.is_real
+            and isinstance(expr, Binary)
+            and expr.op == "mul"
+        ):
+            a, b = point.value(expr.lhs), point.value(expr.rhs)
+            return Reals(self.b, dtype, lanes).fma(point.vector(a), point.vector(b), old)
+        value = point.vector(point.value(expr))
+        return emit_arith.combine(self.b, self.kernel.op, old, value, dtype, lanes)
+
+    def _only_where(self, point: Point, new: str, old: str, dtype: DType) -> str:
+        type = vector_type(dtype, point.lanes)
+        if point.mask.each is None:
+            flag, bits = point.mask.all, "i1"
+            assert flag is not None
+        else:
+            flag, bits = point.mask_text(point.mask), with_lanes("i1", point.lanes)
+        return self.b.pure(f"select {bits} {flag}, {type} {new}, {type} {old}", flag, new, old)
+
+    def _finish(self, cells: list[Cell], totals: list[str]) -> None:
+        """Results from the accumulators, all computed before any is stored."""
+        width, wide = len(self.dtypes), not self.plan.over_reduced
+        stores = []
+        for n, cell in enumerate(cells):
+            point = self._point(cell, {})
+            group = totals[n * width : (n + 1) * width]
+            for local, text, dtype in zip(
+                self.kernel.accumulators, group, self.dtypes, strict=True
+            ):
+                point.values[local] = Value(text, dtype, wide and point.lanes > 1)
+            stores += [
+                (point, target, point.value(x))
+                for target, x in zip(self.kernel.targets, self.kernel.results, strict=True)
+            ]
+        for point, target, value in stores:
+            point.store(target, value)
+
+    # ------------------------------------------------- vectors over the terms
+
+    def _horizontal(self, cells: list[Cell]) -> list[str]:
+        """Sums along vectors: several accumulators per cell, joined at the end."""
+        plan, lanes = self.plan, self.plan.lanes
+        start = [
+            splat(emit_arith.neutral(self.kernel.op, d), scalar_type(d), lanes)
+            for _ in range(len(cells) * plan.vectors)
+            for d in self.dtypes
+        ]
+        totals = self._sweeps(cells, start, {}, plan.reduced)
+        out = []
+        width, size = len(self.dtypes), len(self.dtypes) * plan.vectors
+        for n, cell in enumerate(cells):
+            point = self._point(cell, {})
+            for k, (dtype, first) in enumerate(zip(self.dtypes, self.kernel.initial, strict=True)):
+                own = totals[n * size + k : (n + 1) * size : width]
+                total = self._joined(own, dtype)
+                value = point.value(first).text
+                out.append(emit_arith.combine(self.b, self.kernel.op, value, total, dtype, 1))
+        return out
+
+    def _sweeps(
+        self, cells: list[Cell], accumulators: list[str], places: Places, rest: Sequence[Loop]
+    ) -> list[str]:
+        """The reduced loops around the vector's, then that loop."""
+        if not rest:
+            return self._sweep(cells, accumulators, places)
+        loop, *rest = rest
+        carried = list(zip(self._types(len(cells) * self.plan.vectors), accumulators, strict=True))
+        with self.b.loop(0, loop.extent, 1, carried) as run:
+            here = {**places, loop.index: Place(run.index)}
+            run.carry(self._sweeps(cells, run.values, here, rest))
+        return run.results
+
+    def _sweep(self, cells: list[Cell], accumulators: list[str], places: Places) -> list[str]:
+        plan = self.plan
+        assert plan.vector is not None
+        extent, lanes, vectors = plan.vector.extent, plan.lanes, plan.vectors
+        step = lanes * vectors
+        whole, full = extent // step * step, extent // lanes * lanes
+        if whole == step:
+            accumulators = self._stretch(cells, accumulators, places, 0, vectors, FULL)
+        elif whole:
+            types = self._types(len(cells) * vectors)
+            with self.b.loop(0, whole, step, list(zip(types, accumulators, strict=True))) as run:
+                run.carry(self._stretch(cells, run.values, places, run.index, vectors, FULL))
+            accumulators = run.results
+        if full > whole:
+            count = (full - whole) // lanes
+            accumulators = self._stretch(cells, accumulators, places, whole, count, FULL)
+        if extent > full:
+            mask = self._tail_mask(Place(None, full, True), extent)
+            accumulators = self._stretch(cells, accumulators, places, full, 1, mask)
+        return accumulators
+
+    def _stretch(
+        self,
+        cells: list[Cell],
+        accumulators: list[str],
+        places: Places,
+        at: Bound,
+        count: int,
+        mask: Mask,
+    ) -> list[str]:
+        """`count` neighbouring vectors of terms, each into its own accumulator."""
+        plan, width = self.plan, len(self.dtypes)
+        assert plan.vector is not None
+        out = list(accumulators)
+        for n, cell in enumerate(cells):
+            for k in range(count):
+                spot = self._moved(at, k * plan.lanes)
+                here = {**places, plan.vector.index: Place(spot.base, spot.offset, plan.lanes > 1)}
+                where = (n * plan.vectors + k) * width
+                old = out[where : where + width]
+                point = self._point(Cell(cell.places, mask, cell.ranges), here)
+                new = self._term(point, old)
+                if not mask.is_full:
+                    new = [
+                        self._only_where(point, a, b, d)
+                        for a, b, d in zip(new, old, self.dtypes, strict=True)
+                    ]
+                out[where : where + width] = new
+        return out
+
+    def _joined(self, accumulators: list[str], dtype: DType) -> str:
+        """All lanes of several vectors combined, by halves."""
+        b, op, lanes = self.b, self.kernel.op, self.plan.lanes
+        while len(accumulators) > 1:
+            half = len(accumulators) // 2
+            pairs = zip(accumulators[:half], accumulators[half : 2 * half], strict=True)
+            joined = [emit_arith.combine(b, op, x, y, dtype, lanes) for x, y in pairs]
+            accumulators = joined + accumulators[2 * half :]
+        value = accumulators[0]
+        scalar = scalar_type(dtype)
+        while lanes > 1:
+            half, full = lanes // 2, with_lanes(scalar, lanes)
+            parts = []
+            for start in (0, half):
+                picks = ", ".join(f"i32 {k}" for k in range(start, start + half))
+                text = f"shufflevector {full} {value}, {full} poison, <{half} x i32> <{picks}>"
+                parts.append(b.pure(text, value))
+            if half == 1:
+                parts = [b.pure(f"extractelement {full} {value}, i64 {k}", value) for k in (0, 1)]
+            value = emit_arith.combine(b, op, parts[0], parts[1], dtype, half)
+            lanes = half
+        return value
+
+
+def _groups(cells: list[Cell], size: int) -> Iterator[list[Cell]]:
+    for start in range(0, len(cells), size):
+        yield cells[start : start + size]

@@ -1,0 +1,376 @@
+"""Packs an operand of a contraction into panels.
+
+A panel holds `stride` neighbouring elements of the operand's own index space for each k, one k
+after the other, so that a register tile reads it straight on. Its function evaluates the
+operand's expression, whatever that is, in vectors along the space or, where the elements lie
+contiguous along k, in square blocks that are transposed in registers. A term that a guard
+leaves out is packed as zero; so where the other factor is infinite or NaN the sum becomes NaN,
+as it does in every library that pads with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...dtypes import DType
+from ...ir.nodes import Access, Expr, Index, Skip
+from ...ir.rewrite import accesses, free_indices
+from . import contraction_transpose as transpose
+from .builder import Builder
+from .contraction_form import Operand, size
+from .contraction_space import (
+    Places,
+    Space,
+    Step,
+    Walk,
+    decode,
+    flat_form,
+    group_places,
+    merge,
+    minus,
+    product,
+    smin,
+    times,
+)
+from .emit import Frame, Place, Point
+from .emit_access import extent_of, is_within, linear, shape_of
+from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
+from .kernels import Strides
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """The reduced indices in the order in which panels hold them, and how they are cut in blocks.
+
+    A block fixes the indices before `split`, takes a range of `split` and all of those after it.
+    """
+
+    indices: tuple[Index, ...]
+    split: int
+    block: int
+    """How many values of the split index a block has at most."""
+
+    @property
+    def extent(self) -> int:
+        return size(self.indices)
+
+    @property
+    def inner(self) -> int:
+        """Points per value of the split index."""
+        return size(self.indices[self.split + 1 :])
+
+    @property
+    def outer(self) -> int:
+        """Points of the indices before the split one."""
+        return size(self.indices[: self.split])
+
+    @property
+    def cut(self) -> int:
+        """The extent of the split index."""
+        return extent_of(self.indices[self.split])
+
+    @property
+    def blocks(self) -> int:
+        return self.outer * -(-self.cut // self.block)
+
+    @property
+    def most(self) -> int:
+        """Points of the largest block."""
+        return min(self.block, self.cut) * self.inner
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How one operand is packed: which of its indices a panel runs over, and which are given.
+
+    `outer` are the batch indices that it depends on.
+    """
+
+    name: str
+    operand: Operand
+    outer: tuple[Index, ...]
+    depth: Depth
+    dtype: DType
+    lanes: int
+    whole: bool
+    """Whether all panels begin and end at multiples of `lanes`."""
+
+    def call(self, outer: str, begin: str, count: str, stride: str, block: Block, to: str) -> str:
+        """The call that packs `count` elements from number `begin` into the panel at `to`."""
+        return (
+            f"call void @{self.name}(ptr %table, ptr {to}, i64 {outer}, i64 {begin}, i64 {count}, "
+            f"i64 {stride}, i64 {block.outer}, i64 {block.begin}, i64 {block.end})"
+        )
+
+
+MOST_STRIDE = 8
+"""Beyond it elements are gathered one by one."""
+
+Inner = Callable[[Places, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of k at run time: the number of its fixed indices, the range of the split one."""
+
+    outer: str
+    begin: str
+    end: str
+    points: str
+    """How many points it has."""
+    first: str
+    """How many points lie before it."""
+
+
+def write_packing(frame: Frame, packing: Packing, strides: Strides) -> str:
+    """The function that `Packing.call` calls."""
+    builder = frame.builder
+    frame.builder = Builder(
+        packing.name,
+        "ptr noalias %table, ptr noalias %to, i64 %outer, i64 %begin, i64 %count, i64 %stride, "
+        "i64 %k.outer, i64 %k.begin, i64 %k.end",
+        "internal void",
+        "noinline",
+    )
+    _Packer(frame, packing, strides).write()
+    frame.builder.line("ret void")
+    text, declared = frame.builder.text(), frame.builder.declarations
+    frame.builder = builder
+    builder.declarations |= declared
+    return text
+
+
+class _Packer:
+    def __init__(self, frame: Frame, packing: Packing, strides: Strides) -> None:
+        self.frame, self.packing = frame, packing
+        self.b = frame.builder
+        self.value = packing.operand.value
+        self.scalar = scalar_type(packing.dtype)
+        depth = packing.depth
+        self.space = merge(packing.operand.indices, [self.value], strides)
+        self.fixed, self.inner = depth.indices[: depth.split], depth.indices[depth.split :]
+        self.steps = {k: size(depth.indices[n + 1 :]) for n, k in enumerate(depth.indices)}
+        self.along = contiguous_depth(packing.operand, depth, packing.lanes, strides)
+
+    def write(self) -> None:
+        p, b = self.packing, self.b
+        given = decode(b, _separate(p.outer), "%outer") | decode(
+            b, _separate(self.fixed), "%k.outer"
+        )
+        walk = Walk(self.space, p.lanes, p.whole)
+        walk.write(b, "%begin", "%count", lambda step: self._points(given, step))
+
+    def _points(self, given: Places, step: Step) -> None:
+        """Packs some neighbouring points for all k of the block."""
+        b = self.b
+        to = b.pure(f"getelementptr {self.scalar}, ptr %to, i64 {step.flat}", step.flat)
+        places = given | step.places
+        if self.along is None or step.lanes == 1:
+            costly, free = loop_order([self.value], self.inner)
+            self._loops(places, costly, to, lambda p, at: self._split(p, step, at, free))
+        else:
+            order = [k for k in self.inner if k not in self.along]
+            self._loops(places, order, to, lambda p, at: self._transposed(p, step, at))
+
+    def _loops(self, places: Places, order: Sequence[Index], to: str, body: Inner) -> None:
+        """Loops over reduced indices of a block, around what is done for each."""
+        b = self.b
+        if not order:
+            body(places, to)
+            return
+        index, split = order[0], self.packing.depth.indices[self.packing.depth.split]
+        begin: str | int = "%k.begin" if index is split else 0
+        end: str | int = "%k.end" if index is split else extent_of(index)
+        step = times(b, "%stride", self.steps[index])
+        with b.loop(begin, end) as loop:
+            there = minus(b, loop.index, "%k.begin") if index is split else loop.index
+            offset = product(b, there, step)
+            at = b.pure(f"getelementptr {self.scalar}, ptr {to}, i64 {offset}", to, offset)
+            self._loops(places | {index: Place(loop.index)}, order[1:], at, body)
+
+    def _split(self, places: Places, step: Step, to: str, free: Sequence[Index]) -> None:
+        """Packs points for the indices that no guard depends on: without guards if they hold."""
+        b = self.b
+        certain = self._holds_everywhere(places, step)
+        if certain is None:
+            self._loops(places, free, to, lambda p, at: self._element(p, step, at))
+            return
+        arms = b.branches(certain)
+        with arms.then():
+            self._loops(places, free, to, lambda p, at: self._element(p, step, at, False))
+        with arms.other():
+            self._loops(places, free, to, lambda p, at: self._element(p, step, at))
+
+    def _holds_everywhere(self, places: Places, step: Step) -> str | None:
+        """Whether all guards hold in all lanes: a linear index is in range in between if it is at
+        both ends. None if there is no guard, or one that is not so simple."""
+        if step.lanes == 1 or not step.mask.is_full:
+            return None
+        guards = _guards(self.value)
+        if not guards or any(linear(e).others for e, _ in guards):
+            return None
+        result = "true"
+        for lane in (0, step.lanes - 1):
+            ends = {i: Place(p.base, p.offset + lane) if p.vector else p for i, p in places.items()}
+            point = self.frame.point(1, ends)
+            for expr, extent in guards:
+                good = point.in_range(point.value(expr), extent).text
+                if result == "true" or result == good:
+                    result = good
+                elif good != "true":
+                    result = self.b.pure(f"and i1 {result}, {good}", result, good)
+        return result
+
+    def _transposed(self, places: Places, step: Step, to: str) -> None:
+        """Packs neighbouring points along the reduced indices that are contiguous in memory."""
+        b, along, lanes = self.b, self.along, self.packing.lanes
+        access = self.packing.operand.access
+        assert along is not None and access is not None
+        begin, end = "0", str(size(along))
+        if along[0] is self.inner[0]:
+            begin, end = (times(b, x, size(along[1:])) for x in ("%k.begin", "%k.end"))
+        stride = times(b, "%stride", self.steps[along[-1]])
+        with b.loop(begin, end, lanes) as loop:
+            here = places | group_places(along, loop.index)
+            address = self.frame.point(lanes, here).address(access)
+            there = minus(b, loop.index, begin)
+            offset = product(b, there, stride)
+            at = b.pure(f"getelementptr {self.scalar}, ptr {to}, i64 {offset}", to, offset)
+            count = smin(b, minus(b, end, loop.index), str(lanes))
+            pointer, apart = address.pointer, str(address.stride)
+            b.line(transpose.call_transpose(pointer, apart, step.live, count, at, stride))
+
+    def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
+        value = evaluate(self.frame, self.value, self.packing.dtype, places, step, guarded)
+        store_step(self.b, self.packing.dtype, step, value, to)
+
+
+def evaluate(
+    frame: Frame, expr: Expr, dtype: DType, places: Places, step: Step, guard: bool = True
+) -> str:
+    """The value of an operand at a step of a walk, zero where a guard fails."""
+    lanes, b = step.lanes, frame.builder
+    point = frame.point(lanes, places, mask=step.mask)
+    guarded = point.guarded(expr) if guard else point
+    if isinstance(expr, Access) and lanes > 1:
+        text = _strided(guarded, expr)
+        if text is not None:
+            return text
+    value = guarded.value(expr)
+    text = point.vector(value)
+    is_zero_there = isinstance(expr, Access) and value.vector and lanes > 1
+    if guarded is point or is_zero_there:
+        return text
+    condition = guarded.mask_text(guarded.mask)
+    scalar = scalar_type(dtype)
+    zero = splat(literal(0.0, dtype), scalar, lanes)
+    full, bits = with_lanes(scalar, lanes), with_lanes("i1", lanes)
+    return b.pure(f"select {bits} {condition}, {full} {text}, {full} {zero}", condition, text)
+
+
+def _strided(point: Point, access: Access) -> str | None:
+    """Every `stride`-th element, zero where the mask is off: whole vectors are read, in them only
+    the elements wanted, and shuffled together."""
+    address = point.address(access)
+    stride, lanes, b = address.stride, point.lanes, point.b
+    if address.offsets is not None or not 2 <= stride <= MOST_STRIDE:
+        return None
+    scalar, mask = scalar_type(access.dtype), point.mask_text(address.mask)
+    full, bits = with_lanes(scalar, lanes), with_lanes("i1", lanes)
+    name = f"llvm.masked.load.{tag(scalar, lanes)}.p0"
+    b.declare(f"declare {full} @{name}(ptr, i32, {bits}, {full})")
+    result = "poison"
+    for part in range(((lanes - 1) * stride) // lanes + 1):
+        elements = range(part * lanes, part * lanes + lanes)
+        wanted = [
+            e // stride if e % stride == 0 and e < lanes * stride else lanes for e in elements
+        ]
+        on = _shuffle(b, bits, mask, "zeroinitializer", wanted)
+        at = b.pure(
+            f"getelementptr {scalar}, ptr {address.pointer}, i64 {part * lanes}", address.pointer
+        )
+        align = width(access.dtype)
+        text = f"call {full} @{name}(ptr {at}, i32 {align}, {bits} {on}, {full} zeroinitializer)"
+        picks = [
+            lanes + k if k * stride // lanes != part else k * stride % lanes for k in range(lanes)
+        ]
+        result = _shuffle(b, full, b.op(text), result, picks)
+    return result
+
+
+def _shuffle(b: Builder, full: str, first: str, second: str, picks: list[int]) -> str:
+    chosen = ", ".join(f"i32 {p}" for p in picks)
+    text = f"shufflevector {full} {first}, {full} {second}, <{len(picks)} x i32> <{chosen}>"
+    return b.pure(text, first, second)
+
+
+def store_step(b: Builder, dtype: DType, step: Step, value: str, to: str) -> None:
+    """Store the lanes of a step side by side."""
+    scalar, align = scalar_type(dtype), width(dtype)
+    full = with_lanes(scalar, step.lanes)
+    if step.mask.is_full:
+        b.line(f"store {full} {value}, ptr {to}, align {align}")
+        return
+    bits = with_lanes("i1", step.lanes)
+    name = f"llvm.masked.store.{tag(scalar, step.lanes)}.p0"
+    b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
+    b.line(f"call void @{name}({full} {value}, ptr {to}, i32 {align}, {bits} {step.mask.each})")
+
+
+def contiguous_depth(
+    operand: Operand, depth: Depth, lanes: int, strides: Strides
+) -> tuple[Index, ...] | None:
+    """The last reduced indices, if the operand lies contiguous along them and not along its own
+    indices, so that it is best read along them; all of those after the split one, or one alone."""
+    access = operand.access
+    if access is None or not is_plain(access):
+        return None
+    space = merge(operand.indices, [access], strides)
+    steps = flat_form(access, strides).indices
+    if not space.groups or steps.get(space.groups[-1][-1], 0) in (0, 1):
+        return None
+    inner = depth.indices[depth.split :]
+    groups = merge(inner, [access], strides).groups
+    if len(groups) == 1 and steps.get(inner[-1], 0) == 1 and depth.most >= lanes // 2:
+        return inner
+    for index in inner:
+        if steps.get(index, 0) == 1 and extent_of(index) >= lanes // 2:
+            return (index,)
+    return None
+
+
+def is_plain(access: Access) -> bool:
+    """Whether all subscripts are linear and proved to be in range."""
+    shape = shape_of(access.tensor.shape)
+    return all(
+        is_within(s.index, n) and not linear(s.index).others
+        for s, n in zip(access.subscripts, shape, strict=True)
+    )
+
+
+def _separate(indices: Sequence[Index]) -> Space:
+    """A space that is not merged."""
+    return Space(tuple((i,) for i in indices if extent_of(i) > 1))
+
+
+def _guards(expr: Expr) -> list[tuple[Expr, int]]:
+    """The subscripts that guards test, and the extents they must be below."""
+    return [
+        (s.index, extent)
+        for access in accesses(expr)
+        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True)
+        if isinstance(s.rule, Skip) and not is_within(s.index, extent)
+    ]
+
+
+def loop_order(exprs: Sequence[Expr], indices: Sequence[Index]) -> tuple[list[Index], list[Index]]:
+    """Indices that occur in guards or in more than linear subscripts, whose loops go outside so
+    that masks and the like are computed there, and the others; each the shortest first."""
+    costly: set[Index] = set()
+    for access in accesses(*exprs):
+        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
+            if linear(s.index).others or not is_within(s.index, extent):
+                costly.update(free_indices(s.index))
+    order = sorted(indices, key=extent_of)
+    return [i for i in order if i in costly], [i for i in order if i not in costly]

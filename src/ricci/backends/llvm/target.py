@@ -1,0 +1,93 @@
+"""The machine that code is made for, as the few numbers that generators need."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from ...dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A processor. Two machines with equal targets can run each other's code.
+
+    `vector_bytes` and `registers` describe the vector registers; `masks` says whether loads and
+    stores of some lanes are single instructions; `accumulators` is how many independent
+    multiply-adds keep its units busy. `l1` and `l2` are bytes of a core's own data caches; work
+    is cut in pieces for `cores` threads.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    registers: int
+    masks: bool
+    accumulators: int
+    l1: int
+    l2: int
+    cores: int = 4
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of a concrete type in a vector register."""
+        return max(1, self.vector_bytes // dtype.numpy().itemsize)
+
+
+def host() -> Target:
+    """The machine that this process runs on."""
+    features = dict(llvm.get_host_cpu_features())
+    # LLVM prefers 256 bits on some processors; the generators choose the width themselves
+    flags = ["-prefer-256-bit"] if features.get("avx512f") else []
+    flags += [f"{'+' if on else '-'}{name}" for name, on in sorted(features.items())]
+    width, registers, masks = _vectors(features, platform.machine())
+    l1, l2 = _caches()
+    return Target(
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        ",".join(flags),
+        width,
+        registers,
+        masks,
+        10,
+        l1,
+        l2,
+        os.cpu_count() or 1,
+    )
+
+
+def _vectors(features: dict[str, bool], machine: str) -> tuple[int, int, bool]:
+    """Bytes of a vector register, their number, and whether lanes can be masked."""
+    if machine in ("arm64", "aarch64"):
+        return 16, 29, False  # of 32: LLVM loads several broadcast elements ahead
+    if all(features.get(f"avx512{part}") for part in ("f", "vl", "dq", "bw")):
+        return 64, 32, True
+    if features.get("avx2") and features.get("fma"):
+        return 32, 16, True
+    return 16, 16, False
+
+
+def _caches() -> tuple[int, int]:
+    """Bytes of the first and second data cache of the first core; a guess where nobody tells."""
+    sizes = {}
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind = (entry / "type").read_text().strip()
+            level = int((entry / "level").read_text())
+            size = (entry / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction":
+            sizes[level] = int(size.rstrip("KM")) << (20 if size.endswith("M") else 10)
+    return sizes.get(1) or _sysconf(1, 32 << 10), sizes.get(2) or _sysconf(2, 512 << 10)
+
+
+def _sysconf(level: int, default: int) -> int:
+    name = "SC_LEVEL1_DCACHE_SIZE" if level == 1 else "SC_LEVEL2_CACHE_SIZE"
+    if name not in os.sysconf_names:
+        return default
+    return os.sysconf(name) or default

@@ -1,0 +1,143 @@
+"""The arguments of every subcommand."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from .. import config
+
+EPILOGUE = "Results are printed on stdout, messages on stderr. Exit codes: 0 fine, 1 the program \
+or data is wrong, 2 wrong usage, 3 a bug of Ricci."
+
+Action = Callable[[argparse.Namespace], int]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    from .. import __version__
+    from . import bench, check, init, run, settings, show
+
+    parser = argparse.ArgumentParser(
+        prog="ricci",
+        description="Compile and run tensor programs in index notation.",
+        epilog=EPILOGUE + " `ricci config` lists the settings that the environment can change.",
+    )
+    parser.add_argument("--version", action="version", version=f"ricci {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    check.register(commands)
+    show.register(commands)
+    run.register(commands)
+    init.register(commands)
+    bench.register(commands)
+    settings.register(commands)
+    return parser
+
+
+Commands = argparse._SubParsersAction  # the type that `add_subparsers` returns has no public name
+
+
+def add_command(
+    commands: Commands[argparse.ArgumentParser], name: str, help: str, action: Action
+) -> argparse.ArgumentParser:
+    """A subcommand that does `action`; its first help line is the description too."""
+    parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser.set_defaults(action=action)
+    return parser
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The arguments that choose a graph and bind its attributes."""
+    parser.add_argument("path", help="a model folder, or a .sknd file")
+    parser.add_argument("--graph", metavar="NAME", help="the graph to take (default: the first)")
+    add_bindings(parser)
+
+
+def add_bindings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--attrib",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=split_pair,
+        help="a value of an attribute of the graph: batch=4, sizes=[1,2]",
+    )
+    parser.add_argument(
+        "--type",
+        metavar="NAME=TYPE",
+        action="append",
+        default=[],
+        type=split_pair,
+        help="a type for a generic type of the graph: T=real",
+    )
+
+
+def add_execution(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say how to compile, and what to call with."""
+    parser.add_argument(
+        "--target", choices=["cpu", "interpreter"], default="cpu", help="(default: cpu)"
+    )
+    knobs = {k.name: k for k in config.KNOBS}
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help=knobs["threads"].help.partition(";")[0]
+    )
+    add_types(parser)
+    parser.add_argument(
+        "--input",
+        metavar="NAME=FILE",
+        action="append",
+        default=[],
+        type=split_pair,
+        help="an input: a .npy or .dat file; several, with commas, for a pack",
+    )
+    parser.add_argument(
+        "--random", type=natural, metavar="SEED", help="draw the inputs that are not given"
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=N",
+        action="append",
+        default=[],
+        type=split_size,
+        help="an open size, for inputs that are drawn: s=32",
+    )
+
+
+def add_types(parser: argparse.ArgumentParser) -> None:
+    """The dtypes that stand for the abstract types of the language."""
+    reals, ints = ["float16", "float32", "float64"], ["int8", "int16", "int32", "int64"]
+    parser.add_argument("--real", choices=reals, default="float32", help="(default: float32)")
+    parser.add_argument("--int", choices=ints, default="int64", help="(default: int64)")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def split_pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def split_size(text: str) -> tuple[str, int]:
+    name, value = split_pair(text)
+    return name, natural(value)
+
+
+def positive(text: str) -> int:
+    return _whole(text, 1)
+
+
+def natural(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{number} is less than {least}")
+    return number

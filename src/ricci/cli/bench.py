@@ -1,0 +1,45 @@
+"""`ricci bench`: how long a graph takes to load, to compile and to call."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+
+from .arguments import Commands, add_command, add_execution, add_json, add_model, positive
+from .model import compile_model, load_model
+from .output import print_json, print_table
+from .run import measure, read_inputs
+
+
+def register(commands: Commands[ArgumentParser]) -> None:
+    parser = add_command(commands, "bench", "time a graph on random inputs", bench)
+    add_model(parser)
+    add_execution(parser)
+    parser.add_argument(
+        "--calls", type=positive, default=20, metavar="N", help="calls to time (default: 20)"
+    )
+    add_json(parser)
+    parser.set_defaults(random=0)
+
+
+def bench(options: Namespace) -> int:
+    start = time.perf_counter()
+    model = load_model(options)
+    loaded = time.perf_counter()
+    executable = compile_model(model, options)
+    compiled = time.perf_counter()
+    inputs = read_inputs(model.graph, options)
+    first = measure(lambda: executable(**inputs), 1)
+    median = measure(lambda: executable(**inputs), options.calls)
+    results = {
+        "load": loaded - start,
+        "compile": compiled - loaded,
+        "first call": first,
+        "median call": median,
+    }
+    if options.json:
+        print_json(results)
+    else:
+        rows = [[name, f"{seconds * 1e3:.3f}"] for name, seconds in results.items()]
+        print_table(["step", "ms"], rows, right="ms")
+    return 0

@@ -1,0 +1,218 @@
+"""`ricci run`: call a graph once, with arrays from files or drawn at random."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import MAGIC_PREFIX, open_memmap
+from numpy.typing import NDArray
+
+from ..diagnostics import error
+from ..frontends.skriptnd.folder import make_folder
+from ..frontends.skriptnd.storage import read_tensor, write_tensor
+from ..ir.nodes import Graph, Port, Symbol, Tensor
+from ..ir.rewrite import walk
+from ..ir.shapes import as_int, evaluate
+from .arguments import Commands, add_command, add_execution, add_json, add_model, positive
+from .model import compile_model, load_model
+from .output import print_json, print_table
+
+Array = NDArray[Any]
+Value = Array | list[Array]
+
+
+def register(commands: Commands[ArgumentParser]) -> None:
+    parser = add_command(commands, "run", "call a graph with arrays", run)
+    add_model(parser)
+    add_execution(parser)
+    parser.add_argument(
+        "--output",
+        metavar="WHERE",
+        action="append",
+        default=[],
+        help="a folder for all outputs as .npy files, or NAME=FILE (.npy or .dat) for one",
+    )
+    parser.add_argument(
+        "--time", type=positive, metavar="N", help="call N times more, and print the median time"
+    )
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    model = load_model(options)
+    executable = compile_model(model, options)
+    inputs = read_inputs(model.graph, options)
+    outputs = name_outputs(model.graph.outputs, executable(**inputs))
+    for where in options.output:
+        write_outputs(where, outputs)
+    rows = [_summary(name, array) for name, array in _flat(outputs)]
+    seconds = measure(lambda: executable(**inputs), options.time) if options.time else None
+    _print(rows, seconds, options.json)
+    return 0
+
+
+def measure(call: Callable[[], object], count: int) -> float:
+    """The median time of a call in seconds."""
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+# --------------------------------------------------------------------- inputs
+
+
+def read_inputs(graph: Graph, options: Namespace) -> dict[str, Value]:
+    """An array, or a list of them, for every input: from its file, or drawn if there is a seed."""
+    files: dict[str, str] = dict(options.input)
+    known = {port.name for port in graph.inputs}
+    for name in files:
+        if name not in known:
+            notes = [f"it has: {', '.join(sorted(known)) or 'none'}"]
+            raise error("E0801", f"the graph has no input `{name}`", notes=notes)
+    sizes = read_sizes(graph, options.set)
+    rng = None if options.random is None else np.random.default_rng(options.random)
+    values: dict[str, Value] = {}
+    for port in graph.inputs:
+        if port.name in files:
+            arrays = [_read_array(Path(f)) for f in files[port.name].split(",")]
+            values[port.name] = arrays if port.packed else arrays[0]
+        elif not port.optional:
+            values[port.name] = _draw_port(port, rng, sizes)
+    return values
+
+
+def read_sizes(graph: Graph, pairs: Sequence[tuple[str, int]]) -> dict[Symbol, int]:
+    """The sizes of `--set` by the symbols of the graph."""
+    known = {s.name: s for s in graph.symbols}
+    for name, value in pairs:
+        if name not in known:
+            notes = [f"it has: {', '.join(known) or 'none'}"]
+            raise error("E0801", f"the graph has no open size `{name}`", notes=notes)
+        bound = known[name].bound
+        limit = None if bound is None else as_int(bound)
+        if limit is not None and value > limit:
+            raise error("E0801", f"the size `{name}` is at most {limit}, and {value} was given")
+    return {known[name]: value for name, value in pairs}
+
+
+def _read_array(path: Path) -> Array:
+    if path.suffix == ".dat":
+        return read_tensor(path)
+    try:
+        if path.exists() and not path.is_file():  # a pipe would make the reader wait
+            raise ValueError("it is not a regular file")
+        with path.open("rb") as file:
+            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
+                raise ValueError("it does not begin as a .npy file does")
+        return np.array(open_memmap(path, mode="r"))
+    except Exception as problem:  # for damaged headers NumPy raises errors of many kinds
+        reason = (getattr(problem, "strerror", None) or str(problem)).lower()
+        raise error("E0701", f"cannot read `{path}` as a NumPy array: {reason}") from problem
+
+
+def _draw_port(port: Port, rng: np.random.Generator | None, sizes: Mapping[Symbol, int]) -> Value:
+    if rng is None:
+        raise error(
+            "E0801",
+            f"input `{port.name}` is not given",
+            help=f"--input {port.name}=FILE, or --random SEED to draw it",
+        )
+    arrays = [_draw(tensor, rng, sizes) for tensor in port.tensors]
+    return arrays if port.packed else arrays[0]
+
+
+def _draw(tensor: Tensor, rng: np.random.Generator, sizes: Mapping[Symbol, int]) -> Array:
+    """Normal reals, integers 0 and 1 (they may index), fair bools."""
+    symbols = [n for e in tensor.shape for n in walk(e) if isinstance(n, Symbol)]
+    if absent := [s for s in symbols if s not in sizes]:
+        raise error(
+            "E0801",
+            f"input `{tensor.name}` cannot be drawn: its size `{absent[0].name}` is open",
+            tensor.span,
+            help=f"--set {absent[0].name}=N gives it",
+        )
+    shape = tuple(evaluate(e, sizes) for e in tensor.shape)
+    if tensor.dtype.is_real:
+        return rng.standard_normal(shape, np.float32)
+    bits = rng.integers(0, 2, shape)
+    return bits if tensor.dtype.is_int else bits.astype(bool)
+
+
+# -------------------------------------------------------------------- outputs
+
+
+def name_outputs(ports: tuple[Port, ...], result: object) -> dict[str, Value]:
+    """The result of a call by the names of the outputs."""
+    results = result if len(ports) != 1 else (result,)
+    assert isinstance(results, tuple)
+    return dict(zip((port.name for port in ports), results, strict=True))
+
+
+def write_outputs(where: str, outputs: Mapping[str, Value]) -> None:
+    """Write one output to a file (`NAME=FILE`), or all into a folder."""
+    name, equals, file = where.partition("=")
+    if not equals:
+        folder = Path(where)
+        make_folder(folder)
+        for label, array in _flat(outputs):
+            _write_array(folder / f"{label}.npy", array)
+        return
+    chosen = dict(_flat(outputs))
+    if name not in chosen:
+        notes = [f"it has: {', '.join(chosen)}"]
+        raise error("E0801", f"the graph has no output `{name}`", notes=notes)
+    _write_array(Path(file), chosen[name])
+
+
+def _write_array(path: Path, array: Array) -> None:
+    if path.suffix == ".dat":
+        write_tensor(path, array)
+        return
+    try:
+        with path.open("wb") as file:
+            np.save(file, array)
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise error("E0707", f"cannot write `{path}`: {reason}") from problem
+
+
+def _flat(outputs: Mapping[str, Value]) -> list[tuple[str, Array]]:
+    """Every array with its name; items of packs are numbered from 1."""
+    return [
+        (f"{name}:{k}" if isinstance(value, list) else name, array)
+        for name, value in outputs.items()
+        for k, array in enumerate(value if isinstance(value, list) else [value], 1)
+    ]
+
+
+def _summary(name: str, array: Array) -> dict[str, object]:
+    row: dict[str, object] = {"output": name, "shape": list(array.shape), "dtype": str(array.dtype)}
+    if array.size:
+        values = array.astype(np.float64)
+        for title, value in [("min", values.min()), ("mean", values.mean()), ("max", values.max())]:
+            row[title] = float(value) if np.isfinite(value) else str(value)
+    return row
+
+
+def _print(rows: list[dict[str, object]], seconds: float | None, as_json: bool) -> None:
+    if as_json:
+        print_json({"outputs": rows} | ({"seconds": seconds} if seconds else {}))
+        return
+    header = ["output", "shape", "dtype", "min", "mean", "max"]
+    cells = [[_cell(row.get(title, "")) for title in header] for row in rows]
+    print_table(header, cells, right="min mean max")
+    if seconds:
+        print(f"\nmedian time of a call: {seconds * 1e3:.3f} ms")
+
+
+def _cell(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,81 @@
+"""`ricci show`: a program at one of its stages, from text to machine code."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from ..ir import nodes
+from ..ir.text import format_expr
+from .arguments import Commands, add_command, add_json, add_model, add_types
+from .model import load_model
+from .output import print_json, print_table
+
+STAGES = ("syntax", "graph", "ir", "loops", "llvm", "asm")
+
+
+def register(commands: Commands[ArgumentParser]) -> None:
+    parser = add_command(commands, "show", "print a program at one of its stages", show)
+    add_model(parser)
+    parser.add_argument(
+        "--stage",
+        choices=STAGES,
+        default="graph",
+        help="syntax: the text in the formatter's form; graph: a table of operations (default); "
+        "ir: their formulas; loops: fused kernels; llvm, asm: generated code",
+    )
+    add_types(parser)
+    add_json(parser)
+
+
+def show(options: Namespace) -> int:
+    model = load_model(options)
+    if options.stage == "graph":
+        _show_operations(model.graph, options.json)
+        return 0
+    text = model.show(options.stage, options.real, options.int)
+    if options.json:
+        print_json({"stage": options.stage, "text": text})
+    else:
+        print(text.rstrip("\n"))
+    return 0
+
+
+def _show_operations(graph: nodes.Graph, as_json: bool) -> None:
+    """A table of what the graph takes, computes and gives; names without those of the graph."""
+    prefix = f"{graph.name}."
+    rows = [*_ports("input", graph.inputs, prefix)]
+    rows += [["variable", _tensor(t, prefix), ""] for t in graph.variables]
+    rows += [*_steps(graph.operations, prefix)]
+    rows += [*_ports("output", graph.outputs, prefix)]
+    header = ["operation", "result", "attributes"]
+    if as_json:
+        print_json([dict(zip(header, row, strict=True)) for row in rows])
+    else:
+        print_table(header, rows)
+
+
+def _ports(what: str, ports: tuple[nodes.Port, ...], prefix: str) -> Iterator[list[str]]:
+    for port in ports:
+        yield [what, ", ".join(_tensor(t, prefix) for t in port.tensors) or port.name, ""]
+
+
+def _steps(steps: tuple[nodes.Step, ...], prefix: str, indent: str = "") -> Iterator[list[str]]:
+    """A row for every operation; those inside branches and loops are indented."""
+    for step in steps:
+        results = ", ".join(_tensor(t, prefix) for t in step.outputs)
+        if isinstance(step, nodes.Operation):
+            attributes = ", ".join(f"{n}={v}" for n, v in step.attributes)
+            yield [indent + step.name, results, attributes]
+        elif isinstance(step, nodes.Branch):
+            yield [indent + "if", results, ""]
+            for region in (*step.conditions, *step.branches):
+                yield from _steps(region.operations, prefix, indent + "  ")
+        else:
+            yield [indent + "loop", results, ""]
+            yield from _steps(step.body.operations, prefix, indent + "  ")
+
+
+def _tensor(tensor: nodes.Tensor, prefix: str) -> str:
+    shape = ", ".join(map(format_expr, tensor.shape))
+    return f"{tensor.name.removeprefix(prefix)}: {tensor.dtype}[{shape}]"

@@ -1,0 +1,98 @@
+"""The settings that the environment can change: one table, and nothing outside it.
+
+Arguments of functions come first, then the environment, then the default. An empty variable
+counts as absent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .diagnostics import error
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One setting. `cached` says whether its value is part of the key of compiled code."""
+
+    name: str
+    variable: str
+    type: type[bool] | type[int] | type[str] | type[Path]
+    default: bool | int | str | Path | Callable[[], Path]
+    help: str
+    cached: bool = False
+
+    def value(self) -> Any:
+        """The value now, of the knob's type; `Error` E0709 if the environment's is malformed."""
+        text = os.environ.get(self.variable, "")
+        if not text:
+            return self.default() if callable(self.default) else self.default
+        try:
+            return _read(self.type, text)
+        except (ValueError, RuntimeError):
+            expected = _EXPECTED[self.type]
+            raise error(
+                "E0709",
+                f"the environment variable {self.variable} must be {expected}, not {text!r}",
+                notes=[f"{self.variable}: {self.help}"],
+            ) from None
+
+
+def get(name: str) -> Any:
+    """The value of the setting `name`, of the type that the table gives."""
+    return _BY_NAME[name].value()
+
+
+def cache_key() -> tuple[tuple[str, Any], ...]:
+    """The settings that change generated code, for the key of the cache."""
+    return tuple((k.name, k.value()) for k in KNOBS if k.cached)
+
+
+def _cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if base:
+        return Path(base) / "ricci"
+    try:
+        return Path.home() / ".cache" / "ricci"
+    except RuntimeError:  # a user without a home: nothing can be kept there
+        return Path(os.devnull) / "ricci"
+
+
+def _read(kind: type, text: str) -> bool | int | str | Path:
+    if kind is bool:
+        return _read_switch(text.strip().lower())
+    if kind is int:
+        number = int(text)
+        if number < 0:
+            raise ValueError
+        return number
+    return Path(text).expanduser() if kind is Path else text
+
+
+def _read_switch(text: str) -> bool:
+    if text not in _SWITCHES:
+        raise ValueError
+    return _SWITCHES[text]
+
+
+_EXPECTED: dict[type, str] = {
+    bool: "0 or 1",
+    int: "an integer that is not negative",
+    Path: "a folder whose `~user` exists",
+}
+
+_SWITCHES = {"1": True, "true": True, "yes": True, "on": True}
+_SWITCHES |= {"0": False, "false": False, "no": False, "off": False}
+
+KNOBS = (
+    Knob("cache_dir", "RICCI_CACHE_DIR", Path, _cache_dir, "where compiled code is kept"),
+    Knob("no_cache", "RICCI_NO_CACHE", bool, False, "compile anew, and keep nothing on disk"),
+    Knob("verify", "RICCI_VERIFY", bool, False, "check the program after each pass (slow)"),
+    Knob("threads", "RICCI_THREADS", int, 0, "threads of a compiled model; 0: one per core"),
+)
+
+_BY_NAME = {knob.name: knob for knob in KNOBS}

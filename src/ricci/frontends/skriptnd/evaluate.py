@@ -1,0 +1,294 @@
+"""Evaluation of compile-time expressions (specification 2.4).
+
+An `Evaluator` knows the values of names and the types that generic names stand for. Where
+a value is known only at run time the result is an expression of the IR. Formulas are
+evaluated by a subclass that also understands accesses to tensors (`lower_access`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...diagnostics import Error
+from ...dtypes import DType
+from ...ir import nodes
+from ...source import Span
+from . import evaluate_packs as packs
+from . import syntax as s
+from .evaluate_lists import PackEvaluator
+from .evaluate_scalars import apply, binary, cast, identical, unary
+from .values import (
+    DTYPES,
+    Budget,
+    Item,
+    Pack,
+    Value,
+    default_of,
+    dtype_of,
+    fail,
+    format_value,
+    from_expr,
+    is_expr,
+    show,
+    to_expr,
+)
+
+
+class Evaluator(PackEvaluator):
+    """Names with their values, and what evaluates expressions over them."""
+
+    def __init__(self, values: dict[str, Value], types: dict[str, DType], budget: Budget) -> None:
+        super().__init__(budget)
+        self.values = values
+        self.types = types
+
+    def evaluate(self, node: s.Expr) -> Value:
+        """The value of an expression; null where a part is null and nothing handles it.
+
+        Raises `Error` with one diagnostic of E0201, E0502 to E0508 or E0903.
+        """
+        return _EVALUATE[type(node)](self, node)
+
+    def dtype(self, name: str, span: Span) -> DType:
+        """The element type that a type's name stands for."""
+        dtype = DTYPES.get(name) or self.types.get(name)
+        if dtype is None:
+            raise fail("E0201", f"type `{name}` is not known here", span)
+        return dtype
+
+    # ------------------------------------------------ what formulas do differently
+
+    def access(self, node: s.Access) -> Value:
+        raise fail("E0503", "elements of tensors are read in formulas only", node.span)
+
+    def bounded(self, node: s.Bounded) -> Value:
+        raise fail("E0503", "a guard `|...|` belongs into a formula", node.span)
+
+    def select(self, condition: nodes.Expr, node: s.Select) -> Value:
+        """`c ? x : y` where `c` is known only at run time."""
+        if node.otherwise is None:
+            raise fail("E0507", "this condition must be known now", node.condition.span)
+        then, otherwise = self.evaluate(node.then), self.evaluate(node.otherwise)
+        if then is None or otherwise is None:
+            return None
+
+        def pick(a: Item, b: Item) -> Item:
+            return _choose(condition, a, b, node)
+
+        return packs.broadcast(pick, then, otherwise, node.span, self.budget)
+
+    # ------------------------------------------------------------------- leaves
+
+    def _literal(self, node: s.Literal) -> Value:
+        return node.value
+
+    def _format(self, node: s.Format) -> Value:
+        texts = []
+        for part in node.parts:
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                value = self.evaluate(part)
+                if value is None:
+                    return None
+                texts.append(format_value(value))
+                self.budget.spend(len(texts[-1]), node.span)
+        return "".join(texts)
+
+    def _name(self, node: s.Name) -> Value:
+        try:
+            return self.values[node.name]
+        except KeyError:
+            raise fail("E0201", f"`{node.name}` has no value here", node.span) from None
+
+    def _member(self, node: s.Member) -> Value:
+        value = self._name(s.Name(node.name, span=node.span))
+        if value is None:
+            return None
+        if isinstance(value, tuple) and node.member == "size":
+            return len(value)
+        if isinstance(value, nodes.Tensor) and node.member != "size":
+            return value.rank if node.member == "rank" else shape_of(value)
+        raise fail("E0503", f"`{node.name}` has no `.{node.member}`", node.span)
+
+    def _omitted(self, node: s.Omitted) -> Value:
+        return None
+
+    # ---------------------------------------------------------------- operators
+
+    def _unary(self, node: s.Unary) -> Value:
+        value = self.evaluate(node.operand)
+        return self._map(lambda item: unary(node.op, item, node.span), value, node.span)
+
+    def _map(self, f: Callable[[Item], Item], value: Value, span: Span) -> Value:
+        if isinstance(value, tuple):
+            self.budget.spend(len(value), span)
+            return tuple([f(item) for item in value])
+        return None if value is None else f(value)
+
+    def _binary(self, node: s.Binary) -> Value:
+        op = node.op
+        lhs = self.evaluate(node.lhs)
+        if (op == "&&" and lhs is False) or (op == "||" and lhs is True):
+            return self._short_circuit(lhs, node)
+        rhs = self.evaluate(node.rhs)
+        if lhs is None or rhs is None:
+            return None
+        if op == "is":
+            return packs.broadcast(identical, lhs, rhs, node.span, self.budget)
+        if op == "in":
+            return self._contains(lhs, rhs, node)
+        if isinstance(lhs, tuple) or isinstance(rhs, tuple):
+            return self._combine(node, lhs, rhs)
+        return binary(op, lhs, rhs, node.span)
+
+    def _combine(self, node: s.Binary, lhs: Value, rhs: Value) -> Value:
+        op, span = node.op, node.span
+        return packs.broadcast(lambda a, b: binary(op, a, b, span), lhs, rhs, span, self.budget)
+
+    def _short_circuit(self, lhs: bool, node: s.Binary) -> Value:
+        """Spec: a null operand makes `&&` and `||` null. Ricci: and where the left side
+        decides, an error in the right side is none, so `b != 0 && a % b == 0` is safe."""
+        try:
+            rhs = self.evaluate(node.rhs)
+        except Error as error:
+            if error.diagnostics[0].code not in ("E0502", "E0504", "E0505"):
+                raise
+            return lhs
+        if rhs is None:
+            return None
+        return self._combine(node, lhs, rhs)
+
+    def _contains(self, lhs: Value, rhs: Value, node: s.Binary) -> Value:
+        if not isinstance(rhs, tuple):
+            raise fail("E0503", "`in` looks into a pack", node.rhs.span, f"this is {show(rhs)}")
+        self.budget.spend(len(rhs), node.span)
+        return self._map(lambda item: packs.contains(rhs, item), lhs, node.span)
+
+    def _select(self, node: s.Select) -> Value:
+        condition = self.evaluate(node.condition)
+        if condition is True:
+            return self.evaluate(node.then)
+        if condition is None:
+            return None
+        if condition is False:
+            return None if node.otherwise is None else self.evaluate(node.otherwise)
+        if isinstance(condition, tuple):
+            return self._select_items(condition, node)
+        if not is_expr(condition) or condition.dtype is not DType.BOOL:
+            raise fail("E0503", "a condition must be a bool", node.condition.span, show(condition))
+        return self.select(condition, node)
+
+    def _select_items(self, condition: Pack, node: s.Select) -> Value:
+        """`c ? x : y` item by item; a side that no item takes is not evaluated."""
+        if node.otherwise is None:
+            raise fail("E0503", "a packed condition needs both values", node.span)
+        then = (
+            None if condition and all(c is False for c in condition) else self.evaluate(node.then)
+        )
+        other = (
+            None
+            if condition and all(c is True for c in condition)
+            else self.evaluate(node.otherwise)
+        )
+        if not condition:
+            return None if then is None or other is None else ()
+        self.budget.spend(len(condition), node.span)
+        result: list[Item] = []
+        for k, c in enumerate(condition):
+            a = _nth(then, k, condition, node)
+            b = _nth(other, k, condition, node)
+            picked = a if c is True else b if c is False else None
+            if c is not True and c is not False and a is not None and b is not None:
+                picked = _choose(c, a, b, node)
+            if picked is None:
+                return None
+            result.append(picked)
+        return tuple(result)
+
+    def _coalesce(self, node: s.Coalesce) -> Value:
+        value = self.evaluate(node.value)
+        return self.evaluate(node.fallback) if value is None else value
+
+    def _null_test(self, node: s.NullTest) -> Value:
+        return self._name(s.Name(node.name, span=node.span)) is not None
+
+    def _fold(self, node: s.Fold) -> Value:
+        value = self.evaluate(node.operand)
+        if value is None:
+            return None
+        if not isinstance(value, tuple):
+            raise fail("E0503", "a fold needs a pack", node.operand.span, f"this is {show(value)}")
+        self.budget.spend(len(value), node.span)
+        if node.cumulative:
+            return packs.cumulate(node.op, value, node.span)
+        return packs.fold(node.op, value, node.span)
+
+    def _cast(self, node: s.Cast) -> Value:
+        dtype = self.dtype(node.type, node.span)
+        if node.operand is None:
+            return default_of(dtype)
+        value = self.evaluate(node.operand)
+        return self._map(lambda item: cast(dtype, item, node.span), value, node.span)
+
+    def _builtin(self, node: s.Builtin) -> Value:
+        value = self.evaluate(node.operand)
+        return self._map(lambda item: apply(node.function, item, node.span), value, node.span)
+
+    def _access(self, node: s.Access) -> Value:
+        return self.access(node)
+
+    def _bounded(self, node: s.Bounded) -> Value:
+        return self.bounded(node)
+
+
+def shape_of(tensor: nodes.Tensor) -> Pack:
+    """The extents of a tensor as a pack."""
+    return tuple([from_expr(extent) for extent in tensor.shape])
+
+
+def _nth(value: Value, k: int, condition: Pack, node: s.Select) -> Item | None:
+    if not isinstance(value, tuple):
+        return value
+    packs.check_lengths(condition, value, node.span)
+    return value[k]
+
+
+def _choose(condition: Item, a: Item, b: Item, node: s.Select) -> Item:
+    """One item or the other, by a condition known at run time."""
+    for item, side in ((a, node.then), (b, node.otherwise or node.then)):
+        if isinstance(item, nodes.Tensor | nodes.Subscript | str):
+            raise fail(
+                "E0507",
+                "what this condition selects must be numbers or bools",
+                side.span,
+                f"this is {show(item)}",
+            )
+    x, y = to_expr(a), to_expr(b)
+    if dtype_of(condition) is not DType.BOOL or x.dtype is not y.dtype:
+        kinds = f"`{x.dtype}` and `{y.dtype}`"
+        raise fail("E0503", f"a condition cannot select between {kinds}", node.span)
+    return a if x == y else nodes.Select(to_expr(condition), x, y)
+
+
+_EVALUATE: dict[type, Callable[[Any, Any], Value]] = {
+    s.Literal: Evaluator._literal,
+    s.Format: Evaluator._format,
+    s.Name: Evaluator._name,
+    s.Member: Evaluator._member,
+    s.Omitted: Evaluator._omitted,
+    s.List: Evaluator._list,
+    s.Subscript: Evaluator._subscript,
+    s.Substitute: Evaluator._substitute,
+    s.Bounded: Evaluator._bounded,
+    s.Access: Evaluator._access,
+    s.Unary: Evaluator._unary,
+    s.Binary: Evaluator._binary,
+    s.Select: Evaluator._select,
+    s.Coalesce: Evaluator._coalesce,
+    s.NullTest: Evaluator._null_test,
+    s.Fold: Evaluator._fold,
+    s.Cast: Evaluator._cast,
+    s.Builtin: Evaluator._builtin,
+}

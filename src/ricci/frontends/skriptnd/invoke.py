@@ -1,0 +1,169 @@
+"""Invoking an operator: binding, checking, then its formula or its components (chapter 3)."""
+
+from __future__ import annotations
+
+from ...diagnostics import Error
+from ...ir import nodes
+from . import syntax as s
+from .bind import Binder
+from .bind_shapes import Argument, bind_inputs
+from .compose_asserts import check_early, evaluate_using
+from .compose_block import check_output, compose_components, compose_updates
+from .compose_body import Body, Request, Task, tensors_of
+from .compose_graph import Builder, Frame
+from .compose_quantize import quantize
+from .compose_tensors import declare_constants, declare_variables, make_outputs
+from .evaluate import Evaluator
+from .intrinsics import INTRINSICS
+from .labels import Scope, Wanted, passes_through
+from .library import is_library
+from .lower import lower
+from .values import fail, show
+
+DEEPEST = 256
+"""How deep invocations may nest."""
+
+
+def compose_invocation(request: Request) -> Task:
+    """Compose an operator for one invocation of it; its results.
+
+    Raises `Error` with everything that binding, evaluation and lowering find, E0201 for an
+    unknown operator, E0605 for one without a body, E0902 for endless recursion.
+    """
+    outer, node = request.body, request.node
+    assert isinstance(node, s.Invocation)
+    builder = outer.builder
+    found = builder.library.resolve(outer.module, node.callee)
+    if found is None:
+        raise fail("E0201", f"operator `{'.'.join(node.callee)}` is not known here", node.span)
+    module, operator = found
+    evaluate = outer.evaluator.evaluate
+    given = {a.name: (evaluate(a.value), a.value.span) for a in node.attributes}
+    arguments = [Argument(evaluate(e), e.span) for e in node.arguments]
+    _enter(builder, module, operator, node, arguments)
+    evaluator = Evaluator({}, {}, builder.budget)
+    binder = Binder(builder, operator, evaluator)
+    binder.set_types(node.types, outer.evaluator, node.span)
+    binder.set_attributes(given, node.span)
+    try:
+        bind_inputs(binder, arguments, node.span)
+        binder.finish()
+    except Error:
+        check_early(builder, operator, evaluator)
+        raise
+    names = [*request.wanted, *(None for _ in operator.outputs[len(request.wanted) :])]
+    body = Body(
+        builder,
+        module,
+        operator,
+        evaluator,
+        _scope(request, module, operator),
+        dict(zip((p.name for p in operator.outputs), names, strict=False)),
+        passes_through(operator),
+    )
+    shared = operator.graph and node.label is None
+    builder.sharing += shared
+    yield from compose_operator(body, node)
+    builder.sharing -= shared
+    builder.frames.pop()
+    return tuple([evaluator.values[p.name] for p in operator.outputs])
+
+
+def _enter(
+    builder: Builder,
+    module: s.Module,
+    operator: s.Operator,
+    node: s.Invocation,
+    arguments: list[Argument],
+) -> None:
+    builder.budget.invoke(node.span)
+    values = tuple([a.value for a in arguments])
+    name = f"{module.name}.{operator.name}"
+    if len(builder.frames) >= DEEPEST:
+        raise fail(
+            "E0902",
+            f"operators invoke each other more than {DEEPEST} deep",
+            node.span,
+            help="a recursive operator needs a condition that ends it",
+        )
+    builder.frames.append(Frame(name, operator, node.span, values))
+
+
+def _scope(request: Request, module: s.Module, operator: s.Operator) -> Scope:
+    node, outer = request.node, request.body
+    if operator.graph and node.label is None:
+        return Scope(f"{module.name}.{operator.name}", True)
+    through = outer.through and node.label is None
+    label = None if through else node.label or request.label
+    return outer.scope.enter(operator, label, through)
+
+
+def compose_operator(body: Body, node: s.Invocation | None) -> Task:
+    """Check and compose an operator whose attributes and inputs are bound.
+
+    The outputs are among the values of its evaluator afterwards.
+    """
+    builder, operator, evaluator = body.builder, body.operator, body.evaluator
+    evaluate_using(builder, operator, evaluator)
+    declare_constants(builder, operator, evaluator, body.scope)
+    declare_variables(builder, operator, evaluator, body.scope)
+    if operator.lower:
+        wanted = [body.wanted.get(p.name) for p in operator.outputs]
+        _compute(body, wanted, node)
+    elif operator.compose or operator.graph:
+        yield from compose_components(body, operator.compose)
+        for parameter in operator.outputs:
+            evaluator.values[parameter.name] = check_output(body, parameter)
+    else:
+        _compute_intrinsic(body)
+    if operator.update:
+        yield from compose_updates(body)
+    if operator.quantize:
+        quantize(body)
+    return ()
+
+
+def _compute(body: Body, wanted: list[Wanted], node: s.Invocation | None) -> None:
+    """One operation from the formula of an operator."""
+    builder, operator, evaluator = body.builder, body.operator, body.evaluator
+    outputs = make_outputs(builder, operator, evaluator, wanted)
+    assignments, reads = lower(builder, operator, evaluator, outputs)
+    given = [t for p in operator.inputs for t in tensors_of(evaluator.values[p.name])]
+    position = {tensor: k for k, tensor in enumerate(given)}
+    reads = tuple(sorted(reads, key=lambda t: position.get(t, len(given))))
+    attributes = tuple(
+        [
+            (p.name, show(value))
+            for p in operator.attributes
+            if (value := evaluator.values[p.name]) is not None
+        ]
+    )
+    builder.add(
+        nodes.Operation(
+            f"{body.module.name}.{operator.name}",
+            tuple([t for value in outputs.values() for t in tensors_of(value)]),
+            assignments,
+            reads,
+            attributes,
+            node.span if node is not None else operator.span,
+            builder.calls(),
+        )
+    )
+    evaluator.values.update(outputs)
+
+
+def _compute_intrinsic(body: Body) -> None:
+    operator, module = body.operator, body.module
+    name = f"{module.name}.{operator.name}"
+    intrinsic = INTRINSICS.get(name) if is_library(module) else None
+    if intrinsic is None:
+        raise fail(
+            "E0605",
+            f"operator `{name}` has neither a formula nor components",
+            operator.name_span,
+            help="give it a block `@lower` or `@compose`",
+        )
+    wanted = [body.wanted.get(p.name) for p in operator.outputs]
+    results = intrinsic(body.builder, operator, body.evaluator, wanted)
+    for parameter, value in zip(operator.outputs, results, strict=True):
+        body.evaluator.values[parameter.name] = value

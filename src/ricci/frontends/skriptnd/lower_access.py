@@ -1,0 +1,337 @@
+"""Evaluation of formulas: accesses to tensors, guarded indices, items chosen by an index.
+
+Expressions over loop indices alone are values like all others, so packs of subscripts and
+index-only locals are expanded in place; whatever reads a tensor becomes an expression of the
+IR (specification 2.4 "Tensor access", 2.12).
+"""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from ...diagnostics import Error
+from ...dtypes import DType
+from ...ir import nodes, rewrite, shapes
+from ...source import Span
+from . import evaluate_packs as packs
+from . import syntax as s
+from .compose_graph import Builder
+from .evaluate import Evaluator
+from .evaluate_scalars import reads_nothing
+from .values import (
+    Item,
+    Pack,
+    Value,
+    describe,
+    dtype_of,
+    fail,
+    from_expr,
+    is_expr,
+    is_static,
+    show,
+    to_expr,
+)
+
+
+class MustUnroll(Exception):
+    """An index counts items of a pack of tensors: its loop must be written out."""
+
+    def __init__(self, index: nodes.Index, span: Span) -> None:
+        super().__init__(index.name)
+        self.index = index
+        self.span = span
+
+
+class FormulaEvaluator(Evaluator):
+    """Evaluates the expressions of one statement of a formula."""
+
+    def __init__(self, builder: Builder, outer: Evaluator) -> None:
+        super().__init__(dict(outer.values), outer.types, outer.budget)
+        self.builder = builder
+        self.domain: list[nodes.Index] = []
+        self.reads: dict[nodes.Tensor, None] = {}
+        self.conditional = 0
+        """How many conditions surround the place, so that it may never be reached."""
+
+    # ---------------------------------------------------------------- accesses
+
+    def access(self, node: s.Access) -> Value:
+        """`x[i, j..]`: one access; a pack of them where `x` or an index is a pack.
+
+        Raises E0601 for an index that is always out of range, E0602 for a wrong number.
+        """
+        tensors = self._tensors(node.tensor)
+        if tensors is None:
+            return None
+        chosen, candidates = tensors
+        if isinstance(candidates, tuple) and chosen is None:
+            results = [self._access_one(t, node) for t in candidates]
+            if any(isinstance(r, tuple) for r in results):
+                return self._diagonal(results, node)
+            return None if None in results else tuple([r for r in results if _is_item(r)])
+        if isinstance(candidates, nodes.Tensor):
+            return self._access_one(candidates, node)
+        assert chosen is not None
+        return self._access_chosen(chosen, candidates, node)
+
+    def _diagonal(self, results: list[Value], node: s.Access) -> Value:
+        """A pack of tensors with a pack of indices: item by item."""
+        items: list[Item] = []
+        for k, result in enumerate(results):
+            if result is None:
+                return None
+            if not isinstance(result, tuple) or len(result) != len(results):
+                raise fail("E0506", "the pack and its indices differ in length", node.span)
+            items.append(result[k])
+        return tuple(items)
+
+    def _tensors(
+        self, node: s.Expr
+    ) -> tuple[nodes.Expr | None, nodes.Tensor | tuple[nodes.Tensor, ...]] | None:
+        """What an access reads: a tensor, all of a pack, or the item that an index chooses."""
+        if isinstance(node, s.Subscript):
+            pack = self.evaluate(node.pack)
+            if pack is None:
+                return None
+            items = _tensor_pack(pack, node.pack)
+            found = self.positions(node.index, len(items))
+            if found is None:
+                return None
+            index, positions = found
+            if is_expr(index):
+                return self._chooser(index, node.index.span), items
+            taken = tuple([items[k] for k in positions])
+            return None, taken if isinstance(index, tuple) else taken[0]
+        value = self.evaluate(node)
+        if value is None:
+            return None
+        if isinstance(value, nodes.Tensor):
+            return None, value
+        return None, _tensor_pack(value, node)
+
+    def _chooser(self, index: nodes.Expr, span: Span) -> nodes.Expr:
+        """An index into a pack of tensors: a loop over items is unrolled."""
+        if reads_nothing(index):
+            loops = rewrite.free_indices(index)
+            if loops:
+                raise MustUnroll(loops[0], span)
+        return index
+
+    def _access_chosen(
+        self, index: nodes.Expr, tensors: tuple[nodes.Tensor, ...], node: s.Access
+    ) -> Value:
+        """`xs[t[..]][..]`: the item that a tensor's value says, by comparisons."""
+        index = self.checked(index, len(tensors), node.tensor.span)
+        self.conditional += 1
+        try:
+            items = [self._access_one(t, node) for t in tensors]
+        finally:
+            self.conditional -= 1
+        if any(not is_expr(item) for item in items):
+            raise fail("E0503", "one element of one tensor is needed", node.span)
+        return packs.choose(tuple([i for i in items if _is_item(i)]), index, node.span)
+
+    def checked(self, index: nodes.Expr, length: int, span: Span) -> nodes.Expr:
+        """An index into a pack, checked at run time unless it is proved to be in range."""
+        low, high = shapes.interval(index)
+        if low >= 0 and high < length:
+            return index
+        if length == 0 or low >= length or high < 0:
+            raise fail("E0505", "an index that is never in the range of its pack", span)
+        positions = self.builder.constant(tuple(range(length)), DType.INT, (nodes.integer(length),))
+        return self._read(positions, [nodes.Subscript(index)], span)
+
+    def _access_one(self, tensor: nodes.Tensor, node: s.Access) -> Value:
+        """All accesses of one tensor: one, or as many as a pack among the indices has."""
+        columns: list[Item | Pack] = []
+        for index in node.indices:
+            found = self._index(index, tensor, len(columns))
+            if found is None:
+                return None
+            columns += found
+        lengths = {len(c) for c in columns if isinstance(c, tuple)}
+        if not lengths:
+            items = [c for c in columns if not isinstance(c, tuple)]
+            return self.make_access(tensor, items, node.span)
+        if len(lengths) > 1:
+            raise fail("E0506", "the packs of indices differ in length", node.span)
+        rows = [
+            [c[k] if isinstance(c, tuple) else c for c in columns] for k in range(lengths.pop())
+        ]
+        return tuple([self.make_access(tensor, row, node.span) for row in rows])
+
+    def _index(
+        self, index: s.Expr, tensor: nodes.Tensor, position: int
+    ) -> list[Item | Pack] | None:
+        """One position of an access: an item, several by `..`, or a pack for each of its items."""
+        if isinstance(index, s.Expand):
+            items = self.evaluate_items((index,))
+            return None if items is None else list(items)
+        if isinstance(index, s.Range):
+            return self._axis(index, tensor, position)
+        value = self.evaluate(index)
+        return None if value is None else [value]
+
+    def _axis(self, node: s.Range, tensor: nodes.Tensor, position: int) -> list[Item | Pack] | None:
+        """`x[i, :]`: every position along an axis, whose extent must be known."""
+        if position >= tensor.rank:
+            raise self._wrong_rank(tensor, position + 1, node.span)
+        extent = from_expr(tensor.shape[position])
+        length = packs.require_int(extent, node.span, "the extent of a whole axis")
+        found = self.positions(node, length)
+        return None if found is None else [tuple(found[1])]
+
+    def make_access(self, tensor: nodes.Tensor, items: list[Item], span: Span) -> nodes.Access:
+        """An access with these indices; raises E0601, E0602 and E0503."""
+        if len(items) != tensor.rank:
+            raise self._wrong_rank(tensor, len(items), span)
+        subscripts = []
+        for k, item in enumerate(items):
+            subscript = self._subscript_of(item, span)
+            if subscript.rule is None:
+                self._check_range(tensor, k, subscript.index, span)
+            subscripts.append(subscript)
+        return self._read(tensor, subscripts, span)
+
+    def _read(
+        self, tensor: nodes.Tensor, subscripts: list[nodes.Subscript], span: Span
+    ) -> nodes.Access:
+        self.reads[tensor] = None
+        return nodes.Access(tensor, tuple(subscripts), span)
+
+    def _wrong_rank(self, tensor: nodes.Tensor, count: int, span: Span) -> Error:
+        indices = "index" if count == 1 else "indices"
+        return fail(
+            "E0602",
+            f"{count} {indices} for a tensor of {tensor.rank} dimensions",
+            span,
+            f"it is {describe(tensor)}",
+        )
+
+    def _subscript_of(self, item: Item, span: Span) -> nodes.Subscript:
+        if type(item) is int:
+            return nodes.Subscript(nodes.integer(item))
+        if isinstance(item, nodes.Subscript):
+            return item
+        if is_expr(item) and item.dtype is DType.INT:
+            return nodes.Subscript(item)
+        raise fail("E0503", "an index must be an integer", span, f"this is {show(item)}")
+
+    # ----------------------------------------------------------------- ranges
+
+    def _check_range(self, tensor: nodes.Tensor, axis: int, index: nodes.Expr, span: Span) -> None:
+        """Raises E0601 if an index is out of range whenever the statement runs."""
+        extent = tensor.shape[axis]
+        if type(index) is nodes.Index and (index.extent is extent or index.extent == extent):
+            return
+        low, high = shapes.interval(index)
+        least, most = shapes.interval(extent)
+        if (low < most and high >= 0) or self.conditional or not self._runs():
+            return
+        values = f"it is {_interval(low, high)}"
+        size = f"the extent is {_interval(least, most)}"
+        raise fail(
+            "E0601",
+            f"this index of dimension {axis} is always out of range",
+            span,
+            f"{values}, {size}",
+            notes=(
+                f"tensor: {tensor.name}, {describe(tensor)}",
+                f"index: {show(from_expr(index))}",
+                *(f"{i.name} < {show(from_expr(i.extent))}" for i in rewrite.free_indices(index)),
+            ),
+            help="write `|index|` to leave out what is outside, or remap it by `<>`",
+        )
+
+    def _runs(self) -> bool:
+        """Whether no loop around the place is, or may be, empty."""
+        return all(shapes.interval(index.extent)[0] > 0 for index in self.domain)
+
+    # -------------------------------------------------------- other differences
+
+    def bounded(self, node: s.Bounded) -> Value:
+        index = self.evaluate(node.index)
+        below = self.evaluate(node.below) if node.below is not None else 0
+        above = self.evaluate(node.above) if node.above is not None else 0
+        if index is None or below is None or above is None:
+            return None
+        if node.below is None:
+            return self._map(
+                lambda i: nodes.Subscript(_int(i, node), nodes.Skip()), index, node.span
+            )
+        columns = [index, below, above]
+        length = max((len(c) for c in columns if isinstance(c, tuple)), default=None)
+        count = 1 if length is None else length
+        rows = [c if isinstance(c, tuple) else (c,) * count for c in columns]
+        if any(len(row) != count for row in rows):
+            raise fail("E0506", "the packs of a remapped index differ in length", node.span)
+        result = tuple(
+            [
+                nodes.Subscript(_int(i, node), nodes.Remap(_int(b, node), _int(a, node)))
+                for i, b, a in zip(*rows, strict=True)
+            ]
+        )
+        return result[0] if length is None else result
+
+    def index_tensor(self, tensor: nodes.Tensor, node: s.Subscript) -> Value:
+        """Spec: an access with one index has a comma, `x[i,]`, though its examples leave it
+        out. Ricci: `x[i]` of a single tensor is an access too, `i` a pack if need be."""
+        value = self.evaluate(node.index) if not isinstance(node.index, s.Range) else ()
+        if value is None:
+            return None
+        items = list(value) if isinstance(value, tuple) else [value]
+        return self.make_access(tensor, items, node.span)
+
+    def choose(self, pack: Pack | str, index: nodes.Expr, node: s.Subscript) -> Value:
+        """An item of a pack of values: read from a table, or computed from the index."""
+        if isinstance(pack, str):
+            raise fail("E0507", "characters cannot be chosen at run time", node.span)
+        if any(isinstance(item, nodes.Tensor) for item in pack):
+            self._chooser(index, node.index.span)
+            raise fail("E0507", "elements of the chosen tensor must be read", node.span)
+        low, high = shapes.interval(index)
+        inside = low >= 0 and high < len(pack)
+        if inside and _is_uniform(pack):
+            return pack[0]
+        if all(is_static(item) and not isinstance(item, str) for item in pack) and pack:
+            return self._look_up(pack, index, node.span)
+        return packs.choose(pack, self.checked(index, len(pack), node.span), node.span)
+
+    def _look_up(self, pack: Pack, index: nodes.Expr, span: Span) -> nodes.Expr:
+        items = tuple([i for i in pack if isinstance(i, bool | int | float)])
+        table = self.builder.constant(items, dtype_of(pack[0]), (nodes.integer(len(pack)),))
+        return self.make_access(table, [index], span)
+
+    def select(self, condition: nodes.Expr, node: s.Select) -> Value:
+        self.conditional += 1
+        try:
+            return super().select(condition, node)
+        finally:
+            self.conditional -= 1
+
+
+def _is_item(value: Value) -> TypeGuard[Item]:
+    return value is not None and not isinstance(value, tuple)
+
+
+def _is_uniform(pack: Pack) -> bool:
+    first = pack[0]
+    return is_static(first) and all(type(i) is type(first) and i == first for i in pack)
+
+
+def _tensor_pack(value: Value, node: s.Expr) -> tuple[nodes.Tensor, ...]:
+    items = value if isinstance(value, tuple) else (value,)
+    tensors = tuple([item for item in items if isinstance(item, nodes.Tensor)])
+    if len(tensors) != len(items) or not isinstance(value, tuple):
+        raise fail("E0503", "a tensor is needed here", node.span, f"this is {show(value)}")
+    return tensors
+
+
+def _int(item: Item, node: s.Bounded) -> nodes.Expr:
+    if isinstance(item, nodes.Tensor | nodes.Subscript) or dtype_of(item) is not DType.INT:
+        raise fail("E0503", "an index must be an integer", node.span, f"this is {show(item)}")
+    return to_expr(item)
+
+
+def _interval(low: float, high: float) -> str:
+    return str(low) if low == high else f"{low} to {high}"

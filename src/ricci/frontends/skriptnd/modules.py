@@ -1,0 +1,204 @@
+"""Programs: a main module with all the modules that it imports, directly or not (2.15).
+
+A module is one file. `import a.b;` names the file `a/b.sknd` below the folder of the main
+module; what is not there is looked for in the standard library, which has no folders. Names
+are identifiers, so no text can reach a file outside these two folders. Modules may import
+each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...diagnostics import Error, Report, error
+from ...source import Source
+from . import syntax as s
+from .library import STDLIB, Operators, is_library, library_module, library_names
+from .parser import parse_module
+
+__all__ = [
+    "STDLIB",
+    "Program",
+    "library_module",
+    "load_file",
+    "load_folder",
+    "load_text",
+    "read_source",
+]
+
+LARGEST = 4 << 20
+"""Bytes of the largest module that is read; a hundred thousand lines."""
+
+
+@dataclass
+class Program:
+    """A main module and, by dotted name, all modules that it needs (itself among them)."""
+
+    main: s.Module
+    modules: dict[str, s.Module] = field(default_factory=dict)
+    _operators: dict[str, dict[str, s.Operator]] = field(default_factory=dict, repr=False)
+
+    def graphs(self) -> tuple[s.Operator, ...]:
+        """The graphs of the main module, in the order of the text; the first is the primary."""
+        return tuple(o for o in self.main.operators if o.graph)
+
+    def resolve(
+        self, module: s.Module, path: tuple[str, ...]
+    ) -> tuple[s.Module, s.Operator] | None:
+        """The operator that `path` names in `module`; the module must be imported there.
+
+        Private operators of other modules are found too: who uses the result rejects them.
+        """
+        *parents, name = path
+        owner: s.Module | None = module
+        if parents and (dotted := ".".join(parents)) != module.name:
+            imported = any(i.path == tuple(parents) for i in module.imports)
+            owner = self.modules.get(dotted) if imported else None
+        if owner is None:
+            return None
+        found = self._find(owner, name)
+        return None if found is None else (owner, found)
+
+    def _find(self, module: s.Module, name: str) -> s.Operator | None:
+        if isinstance(module.operators, Operators):
+            return module.operators.find(name)
+        table = self._operators.get(module.name)
+        if table is None:
+            table = {o.name: o for o in reversed(module.operators)}
+            self._operators[module.name] = table
+        return table.get(name)
+
+
+def load_folder(path: Path, report: Report) -> Program:
+    """The program of a model folder, whose main module is the file `main.sknd`.
+
+    Raises `Error` E0701 if there is no such file, or it cannot be read.
+    """
+    main = path / "main.sknd"
+    if not _is_there(main):
+        raise error(
+            "E0701",
+            f"the folder `{path}` has no main module",
+            help="a model folder holds a file `main.sknd`",
+        )
+    return _load(read_source(main), "main", path, report)
+
+
+def load_file(path: Path, report: Report) -> Program:
+    """The program of a single file; its main module has the name of the file.
+
+    Spec: silent. Ricci: its other modules are looked for beside the file.
+    """
+    return _load(read_source(path), path.stem, path.parent, report)
+
+
+def load_text(text: str, name: str, report: Report) -> Program:
+    """The program of a text, which can import the standard library only."""
+    if len(text) > LARGEST:
+        raise error("E0901", f"the text is longer than {LARGEST >> 20} MB")
+    return _load(Source(f"<{name}>", text), name, None, report)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, or something that cannot be looked at: reading it tells why."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
+
+
+def read_source(path: Path) -> Source:
+    """A file as a source. Raises `Error` E0701 if it cannot be read, E0901 if it is too large."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe would make the reader wait
+            raise error("E0701", f"cannot read `{path}`: it is not a regular file")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        text = data.decode("utf-8") if len(data) <= LARGEST else ""
+    except (OSError, ValueError) as problem:
+        raise error("E0701", f"cannot read `{path}`: {_reason(problem)}") from problem
+    if len(data) > LARGEST:
+        raise error("E0901", f"the file `{path}` is larger than {LARGEST >> 20} MB")
+    return Source(str(path), text, path)
+
+
+def _reason(problem: OSError | ValueError) -> str:
+    if isinstance(problem, UnicodeDecodeError):
+        line = problem.object[: problem.start].count(b"\n") + 1
+        return f"byte {problem.start}, on line {line}, is not UTF-8 text"
+    return (getattr(problem, "strerror", None) or str(problem)).lower()
+
+
+def _load(source: Source, name: str, folder: Path | None, report: Report) -> Program:
+    main = parse_module(source, report, name)
+    program = Program(main, {name: main})
+    pending = [main]
+    while pending:
+        module = pending.pop()
+        for imported in module.imports:
+            dotted = ".".join(imported.path)
+            if dotted in program.modules:
+                continue
+            found = _find_module(imported, folder, module, report)
+            if found is not None:
+                program.modules[dotted] = found
+                pending.append(found)
+    return program
+
+
+def _find_module(
+    imported: s.Import, folder: Path | None, importer: s.Module, report: Report
+) -> s.Module | None:
+    dotted = ".".join(imported.path)
+    local = None if is_library(importer) else folder
+    path = _local_path(imported, local)
+    if path is not None:
+        try:
+            module = parse_module(read_source(path), report, dotted)
+        except Error as unreadable:
+            found = unreadable.diagnostics[0]
+            report.error(found.code, found.message, imported.span, help=found.help)
+            return None
+        _reject_graphs(module, report)
+        return module
+    known = library_module(dotted) if len(imported.path) == 1 else None
+    if known is None:
+        _report_missing(imported, dotted, local, report)
+    return known
+
+
+def _local_path(imported: s.Import, folder: Path | None) -> Path | None:
+    """The file of a module of the folder, if there is one; no link leads out of the folder."""
+    if folder is None:
+        return None
+    path = folder.joinpath(*imported.path).with_suffix(".sknd")
+    try:
+        inside = path.is_file() and path.resolve().is_relative_to(folder.resolve())
+    except OSError:  # a name that is too long for the file system, or a circle of links
+        return None
+    return path if inside else None
+
+
+def _report_missing(imported: s.Import, dotted: str, folder: Path | None, report: Report) -> None:
+    where = (
+        [] if folder is None else [f"there is no `{'/'.join(imported.path)}.sknd` in `{folder}`"]
+    )
+    report.error(
+        "E0203",
+        f"cannot find module `{dotted}`",
+        imported.span,
+        notes=where,
+        help=f"the standard library has the modules {', '.join(library_names())}",
+    )
+
+
+def _reject_graphs(module: s.Module, report: Report) -> None:
+    for operator in module.operators:
+        if operator.graph:
+            report.error(
+                "E0204",
+                f"module `{module.name}` defines a graph, which only the main module may",
+                operator.name_span,
+                help="make it an `operator`",
+            )

@@ -1,0 +1,390 @@
+"""Walking and rebuilding expressions and the nodes above them.
+
+All functions keep sharing: a node that occurs in several places is visited once, and a
+node none of whose parts changed is returned as it is, so that directed acyclic graphs of
+expressions stay linear in time and space. They do not recurse over operators; only
+through a `Local` or an `Access` in an `Access` do calls nest, which front ends
+keep below a few hundred levels. Comparing or hashing nodes with `==` and
+`hash` does recurse (Python's limit allows about 300 levels), so nothing here does that.
+
+A `Local` is a leaf of the expressions that use it: its value belongs to the
+assignment that lists it. `free_indices` and `accesses` look through locals.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import cast
+
+from .nodes import (
+    Access,
+    Apply,
+    Assignment,
+    Binary,
+    Branch,
+    Cast,
+    Expr,
+    Graph,
+    Index,
+    Local,
+    Loop,
+    Operation,
+    Port,
+    Region,
+    Remap,
+    Select,
+    Skip,
+    Step,
+    Subscript,
+    Symbol,
+    Tensor,
+    Unary,
+)
+
+# ---------------------------------------------------------------- expressions
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct parts of an expression, in the order written; of an access its subscripts
+    with what they are remapped to. `Const`, `Symbol`, `Index` and `Local` have none."""
+    match expr:
+        case Binary():
+            return (expr.lhs, expr.rhs)
+        case Access():
+            return tuple(part for s in expr.subscripts for part in subscript_parts(s))
+        case Unary() | Cast():
+            return (expr.operand,)
+        case Select():
+            return (expr.condition, expr.then, expr.otherwise)
+        case Apply():
+            return expr.arguments
+        case _:
+            return ()
+
+
+def subscript_parts(subscript: Subscript) -> tuple[Expr, ...]:
+    """The index of a subscript, and the two replacements if it has a `Remap`."""
+    if isinstance(subscript.rule, Remap):
+        return (subscript.index, subscript.rule.below, subscript.rule.above)
+    return (subscript.index,)
+
+
+def walk(*roots: Expr) -> Iterator[Expr]:
+    """Every node of the expressions once, parts before wholes."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(children(node)))
+
+
+def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
+    """`expr` with other parts, given in the order of `children`; itself if none differs."""
+    if all(a is b for a, b in zip(children(expr), parts, strict=True)):
+        return expr
+    match expr:
+        case Binary():
+            return Binary(expr.op, *parts)
+        case Unary():
+            return Unary(expr.op, *parts)
+        case Cast():
+            return Cast(expr.dtype, *parts)
+        case Select():
+            return Select(*parts)
+        case Apply():
+            return Apply(expr.function, parts)
+        case Access():
+            return Access(expr.tensor, _with_parts(expr.subscripts, parts), expr.span)
+        case _:
+            return expr
+
+
+def _with_parts(old: tuple[Subscript, ...], parts: tuple[Expr, ...]) -> tuple[Subscript, ...]:
+    rest = iter(parts)
+    new = []
+    for subscript in old:
+        index, rule = next(rest), subscript.rule
+        if isinstance(rule, Remap):
+            below, above = next(rest), next(rest)
+            if below is not rule.below or above is not rule.above:
+                rule = Remap(below, above)
+        same = index is subscript.index and rule is subscript.rule
+        new.append(subscript if same else Subscript(index, rule))
+    return tuple(new)
+
+
+def rebuild(expr: Expr, f: Callable[[Expr], Expr], memo: dict[int, Expr] | None = None) -> Expr:
+    """`expr` with every node replaced by `f(node)`, parts first: `f` sees each node once, with
+    its parts replaced already.
+
+    `memo` (node's `id` to result), handed to several calls, keeps what the expressions
+    share shared; its owner must keep the expressions alive.
+    """
+    done = {} if memo is None else memo
+    stack = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        parts = children(node)
+        if ready or not parts:
+            done[id(node)] = f(with_children(node, tuple(done[id(p)] for p in parts)))
+        else:
+            stack.append((node, True))
+            stack.extend((part, False) for part in reversed(parts))
+    return done[id(expr)]
+
+
+Replaceable = Index | Symbol | Local | Tensor
+
+
+def substitute(
+    expr: Expr,
+    replacements: Mapping[Replaceable, Expr | Tensor],
+    memo: dict[int, Expr] | None = None,
+) -> Expr:
+    """`expr` with indices, symbols and locals replaced by expressions, and tensors by tensors.
+
+    Locals inside are looked through: one whose value changes is replaced by a new local. The
+    replacements themselves are not searched again. `memo` as in `rebuild`.
+    """
+    done = {} if memo is None else memo
+
+    def replaced(node: Expr) -> Expr:
+        match node:
+            case Index() | Symbol():
+                return cast(Expr, replacements.get(node, node))
+            case Local():
+                return _substitute_local(node, replacements, done)
+            case Access() if node.tensor in replacements:
+                return replace(node, tensor=cast(Tensor, replacements[node.tensor]))
+            case _:
+                return node
+
+    return rebuild(expr, replaced, done)
+
+
+def _substitute_local(
+    local: Local, replacements: Mapping[Replaceable, Expr | Tensor], memo: dict[int, Expr]
+) -> Expr:
+    if local in replacements:
+        return cast(Expr, replacements[local])
+    value = substitute(local.value, replacements, memo)
+    return local if value is local.value else Local(local.name, value)
+
+
+def nodes_through_locals(*roots: Expr) -> Iterator[Expr]:
+    """Like `walk`, and then the values of the locals met, each node at least once."""
+    seen: set[int] = set()
+    pending = list(roots)
+    while pending:
+        found: list[Expr] = []
+        for node in walk(*pending):
+            yield node
+            if isinstance(node, Local) and id(node) not in seen:
+                seen.add(id(node))
+                found.append(node.value)
+        pending = found
+
+
+def free_indices(*exprs: Expr) -> tuple[Index, ...]:
+    """The indices that the expressions depend on, in order of first occurrence."""
+    found = (n for n in nodes_through_locals(*exprs) if isinstance(n, Index))
+    return tuple(dict.fromkeys(found))
+
+
+def free_symbols(*exprs: Expr) -> tuple[Symbol, ...]:
+    """The symbols that the expressions depend on, in order of first occurrence; those in the
+    extents of indices are not counted."""
+    found = (n for n in nodes_through_locals(*exprs) if isinstance(n, Symbol))
+    return tuple(dict.fromkeys(found))
+
+
+def accesses(*exprs: Expr) -> tuple[Access, ...]:
+    """The accesses in the expressions, inner ones first, each node once."""
+    found = {id(n): n for n in nodes_through_locals(*exprs) if isinstance(n, Access)}
+    return tuple(found.values())
+
+
+def has_guard(*exprs: Expr) -> bool:
+    """Whether some access in the expressions has a `Skip`."""
+    return any(isinstance(s.rule, Skip) for a in accesses(*exprs) for s in a.subscripts)
+
+
+# ---------------------------------------------------------------- assignments
+
+
+def expressions(assignment: Assignment) -> tuple[Expr, ...]:
+    """The expressions of an assignment: targets, values of locals, condition, values."""
+    condition = () if assignment.condition is None else (assignment.condition,)
+    values = tuple(local.value for local in assignment.locals)
+    return (*assignment.targets, *values, *condition, *assignment.values)
+
+
+def map_assignment(assignment: Assignment, f: Callable[[Expr], Expr]) -> Assignment:
+    """The assignment with `f` applied to every node of its expressions, as by `rebuild`.
+
+    Locals whose value changes become new ones, and their uses follow. `f` must give an access
+    for each target. The domain stays.
+    """
+    memo: dict[int, Expr] = {}
+    locals_ = []
+    for local in assignment.locals:
+        value = rebuild(local.value, f, memo)
+        new = local if value is local.value else Local(local.name, value)
+        memo[id(local)] = new
+        locals_.append(new)
+    condition = assignment.condition
+    result = replace(
+        assignment,
+        targets=tuple(cast(Access, rebuild(t, f, memo)) for t in assignment.targets),
+        values=tuple(rebuild(v, f, memo) for v in assignment.values),
+        locals=tuple(locals_),
+        condition=None if condition is None else rebuild(condition, f, memo),
+    )
+    return _unless_same(assignment, result)
+
+
+def substitute_assignment(
+    assignment: Assignment, replacements: Mapping[Replaceable, Expr | Tensor]
+) -> Assignment:
+    """The assignment with indices, symbols and tensors replaced as by `substitute`, also in the
+    extents of the domain. An index of the domain that is replaced leaves the domain; where
+    an index replaces it, that takes its place. Indices whose extent changes become new ones."""
+    full = dict(replacements)
+    domain = []
+    for index in assignment.domain:
+        new = replacements.get(index) or _with_extent(index, replacements)
+        if new is not index:
+            full[index] = new
+        if isinstance(new, Index) and new not in domain:
+            domain.append(new)
+    memo: dict[int, Expr] = {}
+    locals_ = tuple(cast(Local, substitute(x, full, memo)) for x in assignment.locals)
+    condition = assignment.condition
+    result = replace(
+        assignment,
+        domain=tuple(domain),
+        locals=locals_,
+        targets=tuple(cast(Access, substitute(t, full, memo)) for t in assignment.targets),
+        values=tuple(substitute(v, full, memo) for v in assignment.values),
+        condition=None if condition is None else substitute(condition, full, memo),
+    )
+    return _unless_same(assignment, result)
+
+
+def _with_extent(index: Index, replacements: Mapping[Replaceable, Expr | Tensor]) -> Index:
+    extent = substitute(index.extent, replacements)
+    return index if extent is index.extent else Index(index.name, extent, index.span)
+
+
+def _unless_same(old: Assignment, new: Assignment) -> Assignment:
+    """The new assignment; the old one if all parts are the same objects."""
+    before = (*old.domain, *old.locals, *old.targets, *old.values, old.condition)
+    after = (*new.domain, *new.locals, *new.targets, *new.values, new.condition)
+    same = len(before) == len(after) and all(map(operator.is_, before, after))
+    return old if same else new
+
+
+# ------------------------------------------------------------------- programs
+
+
+def map_operation(operation: Operation, f: Callable[[Assignment], Assignment]) -> Operation:
+    """The operation with every assignment replaced; itself if none changes."""
+    body = tuple(f(a) for a in operation.body)
+    if all(a is b for a, b in zip(body, operation.body, strict=True)):
+        return operation
+    return replace(operation, body=body)
+
+
+def substitute_tensors(step: Step, replacements: Mapping[Tensor, Tensor]) -> Step:
+    """The step with tensors replaced wherever it names them: read, written, or listed."""
+    if not replacements:
+        return step
+
+    def new(tensor: Tensor) -> Tensor:
+        return replacements.get(tensor, tensor)
+
+    def new_all(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(map(new, tensors))
+
+    def region(old: Region) -> Region:
+        steps = tuple(substitute_tensors(s, replacements) for s in old.operations)
+        return Region(steps, new_all(old.results))
+
+    match step:
+        case Operation():
+            tensors = cast(Mapping[Replaceable, Expr | Tensor], replacements)
+            body = tuple(substitute_assignment(a, tensors) for a in step.body)
+            outputs, inputs = new_all(step.outputs), new_all(step.inputs)
+            return replace(step, outputs=outputs, inputs=inputs, body=body)
+        case Branch():
+            return replace(
+                step,
+                outputs=new_all(step.outputs),
+                conditions=tuple(map(region, step.conditions)),
+                branches=tuple(map(region, step.branches)),
+            )
+        case Loop():
+            return replace(
+                step,
+                outputs=new_all(step.outputs),
+                collected=tuple(map(new_all, step.collected)),
+                variables=new_all(step.variables),
+                initial=new_all(step.initial),
+                scans=tuple((new(item), new_all(pack)) for item, pack in step.scans),
+                body=region(step.body),
+                count=new(step.count) if isinstance(step.count, Tensor) else step.count,
+                index=None if step.index is None else new(step.index),
+                condition=None if step.condition is None else region(step.condition),
+            )
+
+
+def substitute_graph(graph: Graph, replacements: Mapping[Tensor, Tensor]) -> Graph:
+    """The graph with tensors replaced everywhere: ports, steps, variables, constants, sizes."""
+
+    def new_all(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys(replacements.get(t, t) for t in tensors))
+
+    def port(old: Port) -> Port:
+        return replace(old, tensors=tuple(replacements.get(t, t) for t in old.tensors))
+
+    return replace(
+        graph,
+        inputs=tuple(map(port, graph.inputs)),
+        outputs=tuple(map(port, graph.outputs)),
+        operations=tuple(substitute_tensors(s, replacements) for s in graph.operations),
+        variables=new_all(graph.variables),
+        constants=new_all(graph.constants),
+        sizes=tuple((s, replacements.get(t, t)) for s, t in graph.sizes),
+        updates=tuple((replacements.get(a, a), replacements.get(b, b)) for a, b in graph.updates),
+        quantization=tuple((replacements.get(t, t), n, a) for t, n, a in graph.quantization),
+    )
+
+
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps and those of the regions in them, outer ones first."""
+    for step in steps:
+        yield step
+        match step:
+            case Branch():
+                for region in (*step.conditions, *step.branches):
+                    yield from all_steps(region.operations)
+            case Loop():
+                yield from all_steps(step.body.operations)
+                if step.condition is not None:
+                    yield from all_steps(step.condition.operations)
+
+
+def tensors_read(assignment: Assignment) -> tuple[Tensor, ...]:
+    """The tensors that an assignment reads by accesses (subscripts of targets included)."""
+    own = {id(t) for t in assignment.targets}
+    found = (a.tensor for a in accesses(*expressions(assignment)) if id(a) not in own)
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,396 @@
+"""Fusion: several operations in one pass over memory.
+
+Requires: kernels in order, each tensor complete before it is read. Ensures: the same values. Three
+rewrites, each of a kernel with the producers of what it reads, in one walk over the list:
+
+* an element-wise producer with one reader is computed where it is read;
+* a producer that only moves elements is replaced, in every reader, by reading its source;
+* an element-wise consumer of a reduction becomes its results (its epilogue).
+
+Does not: duplicate arithmetic, move arithmetic into the inner loop of a product (whose operands
+are better read than computed), or fuse what may fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from ..ir import shapes
+from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
+from ..ir.nodes import (
+    Access,
+    Binary,
+    Const,
+    Expr,
+    Index,
+    Local,
+    Skip,
+    Subscript,
+    Tensor,
+)
+from ..ir.rewrite import Replaceable, accesses, rebuild, substitute, walk
+from .kernels import may_fail
+from .refine import refine
+from .views import Views
+
+MOST_NODES = 110
+"""Size of the expressions of a kernel beyond which nothing more is put into it."""
+MOST_TENSORS = 12
+
+
+def fuse(kernels: Sequence[Kernel], outputs: Sequence[Tensor], views: Views) -> list[Kernel]:
+    """The kernels after fusion, in order."""
+    run = _Fusion(kernels, outputs, views)
+    for position in range(len(kernels)):
+        run.visit(position)
+    return [k for k in run.kernels if k is not None]
+
+
+@dataclass(slots=True)
+class _Fusion:
+    given: Sequence[Kernel]
+    outputs: Sequence[Tensor]
+    views: Views
+    kernels: list[Kernel | None] = field(default_factory=list)
+    makers: dict[Tensor, list[int]] = field(default_factory=dict)
+    readers: dict[Tensor, set[int]] = field(default_factory=dict)
+    fixed: set[Tensor] = field(default_factory=set)
+    """Tensors that must be in memory: outputs, and those that are viewed or written twice."""
+    mixed: set[Tensor] = field(default_factory=set)
+    """Tensors that some kernels write as they are, and others under another shape."""
+    finer: dict[Tensor, Tensor] = field(default_factory=dict)
+    """For a tensor that is written under one finer shape, the tensor of that shape."""
+
+    def __post_init__(self) -> None:
+        self.kernels = list(self.given)
+        self.fixed = {*self.outputs, *self.views, *self.views.values()}
+        for position, kernel in enumerate(self.given):
+            self._note(position, kernel)
+            for tensor in tensors_written(kernel):
+                self.makers.setdefault(tensor, []).append(position)
+        self.fixed |= {t for t, made in self.makers.items() if len(made) > 1}
+        self.mixed = {t for v, t in self.views.items() if v in self.makers and t in self.makers}
+        whole = list(self.views.values())
+        self.finer = {t: v for v, t in self.views.items() if whole.count(t) == 1}
+
+    def _note(self, position: int, kernel: Kernel) -> None:
+        written = set(tensors_written(kernel))
+        for tensor in tensors_touched(kernel):
+            if tensor not in written:
+                self.readers.setdefault(tensor, set()).add(position)
+
+    def visit(self, position: int) -> None:
+        """Fuse a kernel with the producers of what it reads, as long as something can be."""
+        kernel = self.kernels[position]
+        if not isinstance(kernel, Reduce):
+            return
+        changed = True
+        while changed:
+            changed = False
+            for tensor in tensors_touched(kernel):
+                new = self._with_producer(position, kernel, tensor)
+                if new is not None:
+                    kernel, changed = new, True
+                    break
+
+    def _with_producer(self, position: int, kernel: Reduce, tensor: Tensor) -> Reduce | None:
+        made = self.makers.get(tensor, [])
+        if tensor in self.mixed:
+            return None
+        if not made and tensor in self.finer:
+            return self._with_finer_producer(position, kernel, tensor)
+        if len(made) != 1 or made[0] == position or tensor in tensors_written(kernel):
+            return None
+        producer = self.kernels[made[0]]
+        if not isinstance(producer, Reduce) or len(producer.targets) != 1:
+            return None
+        alone = self.readers[tensor] == {position} and tensor not in self.fixed
+        new = None
+        if is_map(producer) and (alone or is_movement(producer)):
+            new = inline(kernel, producer)
+        elif alone and not is_map(producer) and is_map(kernel):
+            new = with_epilogue(producer, kernel)
+        if new is None or _is_too_large(new):
+            return None
+        self._replace(position, kernel, new)
+        self.readers[tensor].discard(position)
+        if not self.readers[tensor] and tensor not in self.fixed:
+            self._remove(made[0])
+        return new
+
+    def _with_finer_producer(self, position: int, kernel: Reduce, tensor: Tensor) -> Reduce | None:
+        """As the epilogue of a reduction that writes the tensor under a finer shape."""
+        fine = self.finer[tensor]
+        made = self.makers.get(fine, [])
+        producer = self.kernels[made[0]] if len(made) == 1 else None
+        if (
+            not isinstance(producer, Reduce)
+            or is_map(producer)
+            or not is_map(kernel)
+            or tensor in self.outputs
+            or self.readers.get(fine)
+            or self.readers[tensor] != {position}
+            or len(kernel.targets) != 1
+        ):
+            return None
+        finer = refine(kernel, tensor, fine)
+        new = None if finer is None else with_epilogue(producer, finer)
+        if new is None or _is_too_large(new):
+            return None
+        self._replace(position, kernel, new)
+        self._remove(made[0])
+        old, target = kernel.targets[0].tensor, new.targets[0].tensor
+        self.views[target] = old
+        self.finer[old] = target
+        self.makers[target] = self.makers.pop(old)
+        self.fixed |= {old, target}
+        return new
+
+    def _replace(self, position: int, old: Kernel, new: Kernel) -> None:
+        for tensor in tensors_touched(old):
+            self.readers.get(tensor, set()).discard(position)
+        self.kernels[position] = new
+        self._note(position, new)
+
+    def _remove(self, position: int) -> None:
+        kernel = self.kernels[position]
+        assert kernel is not None
+        for tensor in tensors_touched(kernel):
+            self.readers.get(tensor, set()).discard(position)
+        self.kernels[position] = None
+
+
+def is_map(kernel: Reduce) -> bool:
+    """Whether each element is one expression, computed alone."""
+    return (
+        not kernel.values
+        and not kernel.locals
+        and all(r is a for r, a in zip(kernel.results, kernel.accumulators, strict=True))
+        and all(len(a.subscripts) == len(a.tensor.shape) for a in kernel.targets)
+    )
+
+
+def is_movement(kernel: Reduce) -> bool:
+    """Whether a map copies elements, and its reader may as well read the source."""
+    return isinstance(kernel.initial[0], (Access, Const)) and not may_fail(kernel.initial[0])
+
+
+def is_product(kernel: Reduce) -> bool:
+    """Whether a reduction is a sum of products, or the like, whose operands are read many times."""
+    return any(_is_pair(v) for v in kernel.values)
+
+
+def _is_pair(value: Expr) -> bool:
+    return isinstance(value, Binary) and len(accesses(value)) >= 2
+
+
+def _is_too_large(kernel: Reduce) -> bool:
+    exprs = expressions_of(kernel)
+    nodes = sum(1 for _ in walk(*exprs))
+    return nodes > MOST_NODES or len(tensors_touched(kernel)) > MOST_TENSORS
+
+
+# ------------------------------------------------------------------- inlining
+
+
+def inline(kernel: Reduce, producer: Reduce) -> Reduce | None:
+    """The kernel with the producer's expression where it reads the producer's target."""
+    target = producer.targets[0]
+    value = producer.initial[0]
+    dimensions = _dimensions(target)
+    if dimensions is None or may_fail(value):
+        return None
+    reads = [a for a in accesses(*expressions_of(kernel)) if a.tensor is target.tensor]
+    if not all(_can_inline(a, value, dimensions) for a in reads):
+        return None
+    if not is_movement(producer) and not _is_read_once(kernel, reads):
+        return None
+    if is_movement(producer) and is_product(kernel) and not _stays_linear(value):
+        return None
+
+    made: dict[tuple[Subscript, ...], Expr] = {}
+
+    def node(expr: Expr) -> Expr:
+        if not isinstance(expr, Access) or expr.tensor is not target.tensor:
+            return expr
+        if expr.subscripts not in made:  # equal reads share one expression
+            made[expr.subscripts] = _moved(expr, value, dimensions)
+        return made[expr.subscripts]
+
+    return map_expressions(kernel, node)
+
+
+def _dimensions(target: Access) -> list[Index | None] | None:
+    """The index of each dimension of a target that is written in full (None: extent 1)."""
+    out: list[Index | None] = []
+    for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
+        if isinstance(s.index, Index) and s.index.extent == extent and s.index not in out:
+            out.append(s.index)
+        elif extent == Const(1, extent.dtype):
+            out.append(None)
+        else:
+            return None
+    return out
+
+
+def _can_inline(read: Access, value: Expr, dimensions: list[Index | None]) -> bool:
+    """Whether the boundary rules of a read can be kept when it is replaced."""
+    guarded = []
+    for d, (s, extent) in enumerate(zip(read.subscripts, read.tensor.shape, strict=True)):
+        if accesses(s.index):
+            if s.rule is not None or may_fail(read):
+                return False
+            continue
+        low, high = shapes.interval(s.index)
+        if low >= 0 and high < int(cast(Const, extent).value):
+            continue
+        if not isinstance(s.rule, Skip):
+            return False
+        guarded.append(d)
+    return not guarded or (
+        isinstance(value, Access) and all(_carries(value, dimensions[d]) for d in guarded)
+    )
+
+
+def _carries(value: Access, index: Index | None) -> bool:
+    """Whether exactly one subscript of a moved element is the index, with the same extent."""
+    if index is None:
+        return False
+    found = [
+        n for s, n in zip(value.subscripts, value.tensor.shape, strict=True) if s.index is index
+    ]
+    uses = sum(index in _indices(s.index) for s in value.subscripts)
+    return len(found) == 1 and uses == 1 and found[0] == index.extent
+
+
+def _indices(expr: Expr) -> set[Index]:
+    return {x for x in walk(expr) if isinstance(x, Index)}
+
+
+def _moved(read: Access, value: Expr, dimensions: list[Index | None]) -> Expr:
+    """The producer's value at the subscripts of a read, which keep their rules."""
+    places = {d: s for d, s in zip(dimensions, read.subscripts, strict=True) if d is not None}
+    new = substitute(value, {d: s.index for d, s in places.items()})
+    if not isinstance(value, Access) or not isinstance(new, Access):
+        return rebuild(new, _simplified)
+    subscripts = []
+    for old, s in zip(value.subscripts, new.subscripts, strict=True):
+        rule = places[old.index].rule if isinstance(old.index, Index) else None
+        subscripts.append(Subscript(shapes.simplify(s.index), rule))
+    return replace(new, subscripts=tuple(subscripts))
+
+
+def _simplified(expr: Expr) -> Expr:
+    if not isinstance(expr, Access):
+        return expr
+    subscripts = tuple(replace(s, index=shapes.simplify(s.index)) for s in expr.subscripts)
+    return replace(expr, subscripts=subscripts)
+
+
+def _stays_linear(value: Expr) -> bool:
+    """Whether a moved element is addressed linearly, which products need for their operands."""
+    return isinstance(value, Access) and all(shapes.affine(s.index) for s in value.subscripts)
+
+
+def _is_read_once(kernel: Reduce, reads: Sequence[Access]) -> bool:
+    """Whether each element of what is read is read once, so that inlining repeats no work."""
+    inner = [id(a) for a in accesses(*kernel.values, *kernel.locals)]
+    distinct = {tuple(s.index for s in a.subscripts) for a in reads}
+    if len(distinct) != 1:
+        return False
+    read = reads[0]
+    indices = [s.index for s in read.subscripts if not isinstance(s.index, Const)]
+    if any(not isinstance(i, Index) for i in indices):
+        return not kernel.values and all(isinstance(i, Index) or _is_shift(i) for i in indices)
+    needed = {*kernel.domain, *(kernel.reduced if id(read) in inner else ())}
+    needed = {i for i in needed if i.extent != Const(1, i.extent.dtype)}
+    return needed <= set(cast("list[Index]", indices)) and not (inner and is_product(kernel))
+
+
+def _is_shift(expr: Expr) -> bool:
+    """Whether a subscript is an index plus a constant: distinct points read distinct elements."""
+    form = shapes.affine(expr)
+    return form is not None and len(form[0]) == 1 and abs(next(iter(form[0].values()))) >= 1
+
+
+# ------------------------------------------------------------------- epilogues
+
+
+def with_epilogue(producer: Reduce, consumer: Reduce) -> Reduce | None:
+    """The reduction with the consumer's expression as its results."""
+    if len(consumer.targets) != 1 or len(producer.targets) != 1:
+        return None
+    value, target = consumer.initial[0], producer.targets[0]
+    made = _dimensions(target)
+    if made is None or may_fail(value) or _dimensions(consumer.targets[0]) is None:
+        return None
+    reads = [a for a in accesses(value) if a.tensor is target.tensor]
+    mapping: dict[Index, Expr] = {}
+    for s, index in zip(reads[0].subscripts, made, strict=True):
+        if index is None:
+            continue
+        if not isinstance(s.index, Index) or s.index in mapping or s.index.extent != index.extent:
+            return None
+        mapping[s.index] = index
+    plain = [s.index for s in reads[0].subscripts]
+    if any([s.index for s in a.subscripts] != plain for a in reads):
+        return None
+    free = [i for i in consumer.domain if i not in mapping]
+    if any(i.extent != Const(1, i.extent.dtype) for i in free) or len(made) < len(mapping):
+        return None
+    if any(i not in made and i.extent != Const(1, i.extent.dtype) for i in producer.domain):
+        return None
+    mapping |= {i: Const(0, i.dtype) for i in free}
+    return _joined(producer, consumer, mapping)
+
+
+def _joined(producer: Reduce, consumer: Reduce, mapping: dict[Index, Expr]) -> Reduce:
+    target = producer.targets[0]
+
+    def node(expr: Expr) -> Expr:
+        if isinstance(expr, Access) and expr.tensor is target.tensor:
+            return producer.results[0]
+        return expr
+
+    value = rebuild(consumer.initial[0], node)
+    places = cast(dict[Replaceable, Expr | Tensor], mapping)
+    memo: dict[int, Expr] = {id(x): x for x in walk(producer.results[0])}
+    value = substitute(value, places, memo)
+    new = cast(Access, substitute(consumer.targets[0], places))
+    return replace(producer, targets=(new,), results=(value,))
+
+
+def map_expressions(kernel: Reduce, node: Callable[[Expr], Expr]) -> Reduce:
+    """The kernel with a function applied to every node of its expressions.
+
+    Accumulators stay; other locals are made anew where their value changes.
+    """
+    memo: dict[int, Expr] = {id(a): a for a in kernel.accumulators}
+
+    def visit(expr: Expr) -> Expr:
+        if isinstance(expr, Local):
+            value = rebuild(expr.value, visit, memo)
+            return expr if value is expr.value else Local(expr.name, value)
+        return node(expr)
+
+    def new(expr: Expr) -> Expr:
+        return rebuild(expr, visit, memo)
+
+    initial = tuple(map(new, kernel.initial))
+    accumulators = tuple(
+        a if i is a.value else Local(a.name, i)
+        for a, i in zip(kernel.accumulators, initial, strict=True)
+    )
+    for old, fresh in zip(kernel.accumulators, accumulators, strict=True):
+        memo[id(old)] = fresh
+    return replace(
+        kernel,
+        initial=initial,
+        values=tuple(map(new, kernel.values)),
+        accumulators=accumulators,
+        results=tuple(map(new, kernel.results)),
+        locals=tuple(cast(Local, new(x)) for x in kernel.locals),
+        condition=None if kernel.condition is None else new(kernel.condition),
+    )

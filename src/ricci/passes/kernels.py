@@ -1,0 +1,334 @@
+"""Kernels from assignments.
+
+Requires: a specialised graph. Ensures: a list of kernels in an order that can be run; every tensor
+that they write is written in full, elements that no assignment writes being zero.
+Does not: fuse operations with each other (see `fuse`).
+
+An assignment whose targets are addressed by plain indices is a `Reduce`; an initialising `=`
+before a reduction of the same target becomes its initial value. `y[s*i + d*j - o] += ...` is
+turned round: for each element of y, the terms that reach it. What remains is a `Scatter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from ..dtypes import DType
+from ..ir import shapes
+from ..ir.loops import Fill, Kernel, Reduce, Scatter
+from ..ir.nodes import (
+    ONE,
+    ZERO,
+    Access,
+    Assignment,
+    Binary,
+    Const,
+    Expr,
+    Graph,
+    Index,
+    Local,
+    Operation,
+    Tensor,
+)
+from ..ir.rewrite import (
+    Replaceable,
+    accesses,
+    expressions,
+    has_guard,
+    map_assignment,
+    nodes_through_locals,
+    substitute,
+    substitute_assignment,
+)
+from .phases import split_phases
+from .specialise import shapes_inside
+from .split import split_targets
+from .turn import turn_round
+
+
+def make_kernels(graph: Graph) -> tuple[list[Kernel], dict[Tensor, Tensor]]:
+    """The kernels of all operations, and of tensors that they write under another shape, whose
+    bytes these have."""
+    out: list[Kernel] = []
+    views: dict[Tensor, Tensor] = {}
+    for step in graph.operations:
+        maker = _Maker(cast(Operation, step))
+        out += maker.kernels()
+        views |= maker.views
+    return out, views
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known about a tensor between two assignments of its operation."""
+
+    written: bool = False
+    pending: _Initial | None = None
+
+
+@dataclass(slots=True)
+class _Initial:
+    """An assignment that gives every element of its target a value, not made a kernel yet."""
+
+    assignment: Assignment
+    value: Expr
+    dimensions: list[Index | None] = field(default_factory=list)
+
+
+class _Maker:
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self.name = operation.name
+        self.out: list[Kernel] = []
+        self.views: dict[Tensor, Tensor] = {}
+        self.states = {t: _State() for t in operation.outputs}
+
+    def kernels(self) -> list[Kernel]:
+        for assignment in self.operation.body:
+            self._assignment(_without_single_loops(assignment))
+        for tensor, state in self.states.items():
+            self._flush(tensor)
+            if not state.written:
+                self._fill(tensor)
+        return self.out
+
+    def _assignment(self, a: Assignment) -> None:
+        targets = [t.tensor for t in a.targets]
+        read = {x.tensor for x in accesses(*a.values, *a.locals, *_condition(a))}
+        read |= {x.tensor for t in a.targets for s in t.subscripts for x in accesses(s.index)}
+        for tensor in read:
+            self._flush(tensor)
+            state = self.states.get(tensor)
+            if state is not None and not state.written:
+                self._fill(tensor)
+        initial = self._initial(a, read)
+        if initial is not None:
+            self.states[targets[0]].pending = initial
+            return
+        split, views = split_targets(a)
+        if read.isdisjoint(targets) and _is_reduce(split):
+            self.views |= views
+            self._reduce(split, a.targets)
+            return
+        parts, views = split_phases(a)
+        if views and read.isdisjoint(targets) and all(map(_is_reduce, parts)):
+            self.views |= views
+            for part in parts:
+                self._reduce(part, a.targets)
+            return
+        turned = turn_round(a)
+        if read.isdisjoint(targets) and _is_reduce(turned):
+            self._reduce(turned, turned.targets)
+            return
+        for tensor in targets:
+            self._flush(tensor)
+            if not self.states[tensor].written:
+                self._fill(tensor)
+        self.out.append(Scatter(self.name, a, _parallel(a), a.span))
+
+    # ------------------------------------------------------------ initial values
+
+    def _initial(self, a: Assignment, read: set[Tensor]) -> _Initial | None:
+        """The assignment as an initial value, if it writes all of one target unconditionally."""
+        if a.op != "set" or len(a.targets) != 1 or a.condition is not None:
+            return None
+        target = a.targets[0]
+        dimensions = _plain_dimensions(target)
+        if dimensions is None or not _covers(target, dimensions) or target.tensor in read:
+            return None
+        if set(a.domain) - {d for d in dimensions if d is not None}:
+            return None
+        if has_guard(*a.values, *a.locals):
+            return None
+        return _Initial(a, a.values[0], dimensions)
+
+    def _flush(self, tensor: Tensor) -> None:
+        """Make a kernel of a pending initial value."""
+        state = self.states.get(tensor)
+        if state is None or state.pending is None:
+            return
+        a = state.pending.assignment
+        state.pending = None
+        state.written = True
+        self.out.append(_map_kernel(self.name, a.targets, a.values, a.domain, a))
+
+    def _fill(self, tensor: Tensor) -> None:
+        self.states[tensor].written = True
+        self.out.append(Fill(self.name, tensor, self.operation.span))
+
+    # ------------------------------------------------------------------ reductions
+
+    def _reduce(self, a: Assignment, written: tuple[Access, ...]) -> None:
+        """A kernel of an assignment with plain targets, which were `written` in the program."""
+        dimensions = cast("list[Index | None]", _plain_dimensions(a.targets[0]))
+        kept = {d for d in dimensions if d is not None}
+        domain = tuple(i for i in a.domain if i in kept)
+        reduced = tuple(i for i in a.domain if i not in kept)
+        for t in written:
+            pending = self.states[t.tensor].pending
+            if a.op == "set" and pending is not None and may_fail(pending.value):
+                self._flush(t.tensor)  # what is overwritten may be wrong all the same
+        initial = tuple(self._first(w, t) for w, t in zip(written, a.targets, strict=True))
+        if a.op == "set" and not reduced and a.condition is None and not has_guard(*_guardable(a)):
+            for t in written:
+                self.states[t.tensor].written = True
+            self.out.append(_map_kernel(self.name, a.targets, a.values, domain, a))
+            return
+        accumulators = tuple(Local(f"acc{k}", e) for k, e in enumerate(initial))
+        for t in written:
+            self.states[t.tensor].written = True
+        self.out.append(
+            Reduce(
+                self.name,
+                a.targets,
+                domain,
+                reduced,
+                a.op,
+                initial,
+                a.values,
+                accumulators,
+                accumulators,
+                a.locals,
+                a.condition,
+                a.span,
+            )
+        )
+
+    def _first(self, target: Access, plain: Access) -> Expr:
+        """What an element holds before the reduction, where the kernel writes all of the target."""
+        state = self.states[target.tensor]
+        dimensions = cast("list[Index | None]", _plain_dimensions(plain))
+        if not _covers(plain, dimensions):
+            self._flush(target.tensor)
+            if not state.written:
+                self._fill(target.tensor)
+        if state.pending is None:
+            if state.written:
+                return plain
+            return Const(False if target.dtype is DType.BOOL else 0, target.dtype)
+        pending, state.pending = state.pending, None
+        old: dict[Replaceable, Expr | Tensor] = {}
+        old |= {d: s.index for d, s in zip(pending.dimensions, target.subscripts, strict=True) if d}
+        return substitute(pending.value, old)
+
+
+def may_fail(expr: Expr) -> bool:
+    """Whether evaluating an expression may find an index out of range, or divide by zero."""
+    for node in nodes_through_locals(expr):
+        if isinstance(node, Access):
+            pairs = zip(node.subscripts, node.tensor.shape, strict=True)
+            if not all(shapes_inside(s.index, int(cast(Const, n).value)) for s, n in pairs):
+                return True
+        if isinstance(node, Binary) and node.op in ("floordiv", "ceildiv", "mod"):
+            if node.dtype.is_int and not (isinstance(node.rhs, Const) and int(node.rhs.value) > 0):
+                return True
+    return False
+
+
+def _without_single_loops(a: Assignment) -> Assignment:
+    """Indices with one value replaced by 0."""
+    single: dict[Replaceable, Expr | Tensor] = {}
+    single |= {i: ZERO for i in a.domain if i.extent == ONE}
+    if not single:
+        return a
+    a = map_assignment(substitute_assignment(a, single), _simplified)
+    return replace(a, domain=tuple(i for i in a.domain if i not in single))
+
+
+def simple(index: Expr) -> Expr:
+    """A subscript simplified; as it is if it always divides by zero, which is found at run time."""
+    try:
+        return shapes.simplify(index)
+    except ZeroDivisionError:
+        return index
+
+
+def _simplified(expr: Expr) -> Expr:
+    """Simple subscripts in an access."""
+    if not isinstance(expr, Access):
+        return expr
+    subscripts = tuple(replace(s, index=simple(s.index)) for s in expr.subscripts)
+    return replace(expr, subscripts=subscripts)
+
+
+def _condition(a: Assignment) -> tuple[Expr, ...]:
+    return () if a.condition is None else (a.condition,)
+
+
+def _guardable(a: Assignment) -> tuple[Expr, ...]:
+    return (*a.values, *a.locals, *_condition(a))
+
+
+def _map_kernel(
+    name: str,
+    targets: tuple[Access, ...],
+    values: tuple[Expr, ...],
+    domain: tuple[Index, ...],
+    a: Assignment,
+) -> Reduce:
+    accumulators = tuple(Local(f"acc{k}", e) for k, e in enumerate(values))
+    return Reduce(
+        name, targets, domain, (), "set", values, (), accumulators, accumulators,
+        a.locals, None, a.span,
+    )  # fmt: skip
+
+
+def _plain_dimensions(target: Access) -> list[Index | None] | None:
+    """The index at each dimension of a target (None for a constant), if all are plain."""
+    out: list[Index | None] = []
+    for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
+        if s.rule is not None or not shapes_inside(s.index, int(cast(Const, extent).value)):
+            return None
+        if isinstance(s.index, Index) and s.index not in out:
+            out.append(s.index)
+        elif isinstance(s.index, Const):
+            out.append(None)
+        else:
+            return None
+    return out
+
+
+def _covers(target: Access, dimensions: Sequence[Index | None]) -> bool:
+    """Whether the plain indices of a target reach all of its elements."""
+    for index, extent in zip(dimensions, target.tensor.shape, strict=True):
+        if extent != (ONE if index is None else index.extent):
+            return False
+    return True
+
+
+def _is_reduce(a: Assignment) -> bool:
+    """Whether all targets are addressed alike by plain indices, and the order does not matter."""
+    first = _plain_dimensions(a.targets[0])
+    if first is None or a.op == "update":
+        return False
+    kept = {d for d in first if d is not None}
+    for t in a.targets[1:]:
+        other = _plain_dimensions(t)
+        if other is None or {d for d in other if d is not None} != kept:
+            return False
+    if len({t.tensor for t in a.targets}) != len(a.targets):
+        return False
+    return a.op != "set" or all(i in kept for i in a.domain)
+
+
+def _parallel(a: Assignment) -> int:
+    """How many leading indices separate what the iterations touch of the targets."""
+    targets = {t.tensor for t in a.targets}
+    touched = [*a.targets, *(x for x in accesses(*expressions(a)) if x.tensor in targets)]
+    count = 0
+    for index in a.domain:
+        if not all(_has_own_dimension(a, x, index) for x in touched):
+            break
+        count += 1
+    return count
+
+
+def _has_own_dimension(a: Assignment, access: Access, index: Index) -> bool:
+    """Whether a dimension of the tensor is subscripted by the index alone in all accesses to it."""
+    every = [t for t in a.targets if t.tensor is access.tensor]
+    every += [x for x in accesses(*expressions(a)) if x.tensor is access.tensor]
+    return any(
+        all(x.subscripts[d].index is index for x in every) for d in range(len(access.subscripts))
+    )

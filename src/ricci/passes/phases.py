@@ -1,0 +1,115 @@
+"""Strided targets taken apart: `y[s*i + j] += x[i] * w[j]` as `s` reductions with plain targets.
+
+Requires: an assignment with static extents. Ensures: where a subscript of the target is
+`s*i + d*j + c` with s and d coprime, and s divides the extent, the assignment is one per remainder
+`p` of the subscript: with `t` for its quotient and `j = s*k + j0`, `i = t - d*k + (p - c - d*j0) /
+s`, so all subscripts are linear. The target is a tensor of shape [extent / s, s] with the bytes of
+the original. Does not: handle several targets, or guards that depend on data.
+
+Example: with s = 2, d = 1, c = -1, even elements take odd j, and odd elements even j.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import cast
+
+from ..ir import shapes
+from ..ir.nodes import Access, Assignment, Const, Expr, Index, Skip, Subscript, Tensor, integer
+from ..ir.rewrite import Replaceable, free_indices, substitute_assignment
+from .turn import has_data_guard, replace_index
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A subscript `step * outer + other * inner + constant` of dimension `d`."""
+
+    d: int
+    step: int
+    outer: Index
+    other: int
+    inner: Index
+    constant: int
+
+
+def split_phases(a: Assignment) -> tuple[list[Assignment], dict[Tensor, Tensor]]:
+    """The assignments that together are the given one, and the view that they write; that
+    one alone if it is not of this kind."""
+    if len(a.targets) != 1 or a.op in ("set", "update") or has_data_guard(a):
+        return [a], {}
+    forms = [f for d in range(len(a.targets[0].subscripts)) if (f := _form(a, d)) is not None]
+    if not forms:
+        return [a], {}
+    parts: list[tuple[Assignment, dict[int, int]]] = [(a, {})]
+    for form in forms:
+        parts = [
+            (phase, {**done, form.d: p})
+            for part, done in parts
+            for p in range(form.step)
+            if (phase := _phase(part, form, p)) is not None
+        ]
+    tensor = a.targets[0].tensor
+    view = _view(tensor, forms)
+    return [_on_view(part, view, phases) for part, phases in parts], {view: tensor}
+
+
+def _form(a: Assignment, d: int) -> _Form | None:
+    target = a.targets[0]
+    subscript, extent = target.subscripts[d], _int(target.tensor.shape[d])
+    form = shapes.affine(subscript.index)
+    if form is None or len(form[0]) != 2 or not all(isinstance(i, Index) for i in form[0]):
+        return None
+    if not isinstance(subscript.rule, Skip):
+        low, high = shapes.interval(subscript.index)
+        if low < 0 or high >= extent:
+            return None
+    elsewhere = free_indices(*(s.index for k, s in enumerate(target.subscripts) if k != d))
+    pairs = cast("list[tuple[Index, int]]", list(form[0].items()))
+    for (outer, step), (inner, other) in (pairs, pairs[::-1]):
+        if step > 1 and math.gcd(step, other) == 1 and extent % step == 0 and extent:
+            if outer not in elsewhere and inner not in elsewhere:
+                return _Form(d, step, outer, other, inner, form[1])
+    return None
+
+
+def _phase(a: Assignment, form: _Form, p: int) -> Assignment | None:
+    """The terms that reach the elements whose subscript has the remainder `p`."""
+    step, other = form.step, form.other
+    first = (p - form.constant) * pow(other, -1, step) % step
+    count = -(-(_int(form.inner.extent) - first) // step)
+    if count <= 0:
+        return None
+    extent = _int(a.targets[0].tensor.shape[form.d]) // step
+    inner = Index(f"{form.inner.name}'", integer(count), form.inner.span)
+    fresh = Index(f"{form.outer.name}'", integer(extent), form.outer.span)
+    place = shapes.add(shapes.mul(inner, integer(step)), integer(first))
+    new: dict[Replaceable, Expr | Tensor] = {form.inner: place}
+    domain = tuple(inner if i is form.inner else i for i in a.domain)
+    a = replace(substitute_assignment(a, new), domain=domain)
+    moved = integer((p - form.constant - other * first) // step)
+    rest = shapes.sub(shapes.add(fresh, moved), shapes.mul(inner, integer(other)))
+    return replace_index(a, form.d, form.outer, fresh, shapes.simplify(rest), 1)
+
+
+def _view(tensor: Tensor, forms: list[_Form]) -> Tensor:
+    steps = {f.d: f.step for f in forms}
+    shape: list[Expr] = []
+    for d, extent in enumerate(tensor.shape):
+        step = steps.get(d)
+        shape += [extent] if step is None else [integer(_int(extent) // step), integer(step)]
+    return replace(tensor, shape=tuple(shape))
+
+
+def _on_view(a: Assignment, view: Tensor, phases: dict[int, int]) -> Assignment:
+    target = a.targets[0]
+    subscripts: list[Subscript] = []
+    for d, s in enumerate(target.subscripts):
+        subscripts.append(s)
+        if d in phases:
+            subscripts.append(Subscript(integer(phases[d])))
+    return replace(a, targets=(Access(view, tuple(subscripts), target.span),))
+
+
+def _int(extent: Expr) -> int:
+    return int(cast(Const, extent).value)

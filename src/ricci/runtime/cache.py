@@ -1,0 +1,124 @@
+"""Compiled code on disk, by a hash of all that it depends on.
+
+Nothing here raises: a cache that cannot be read or written is as if it were not there. Files are
+written under another name and renamed, so that readers see whole files only; the oldest are
+removed when there is too much.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import llvmlite
+
+from .. import config
+
+LARGEST = 512 << 20
+"""Bytes that the cache may take."""
+
+TRIM_EVERY = 64
+"""Writes after which a process looks whether the cache has grown too large."""
+
+_VERSION = "1"
+"""To be changed with the generated code or the format of files."""
+
+
+def key(kind: str, *parts: str) -> str:
+    """The name of an entry."""
+    digest = hashlib.sha256()
+    for part in (_VERSION, _code_version(), llvmlite.__version__, *map(repr, config.cache_key())):
+        digest.update(part.encode() + b"\0")
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    return f"{kind}-{digest.hexdigest()[:40]}"
+
+
+_known_version: list[str] = []
+
+
+def _code_version() -> str:
+    """A hash of the compiler's own files' sizes and times, so that a changed compiler starts
+    anew."""
+    if not _known_version:
+        root = Path(__file__).parent.parent
+        digest = hashlib.sha256()
+        for part in ("ir", "passes", "backends", "runtime"):
+            for path in sorted((root / part).rglob("*.py")):
+                stat = path.stat()
+                digest.update(
+                    f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode()
+                )
+        _known_version.append(digest.hexdigest())
+    return _known_version[0]
+
+
+def read(name: str) -> bytes | None:
+    """An entry, if there is a whole one."""
+    if config.get("no_cache"):
+        return None
+    path = _path(name)
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if len(data) < 32 or hashlib.sha256(data[32:]).digest() != data[:32]:
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return data[32:]
+
+
+def write(name: str, data: bytes) -> None:
+    """Keep an entry, if the disk lets us."""
+    if config.get("no_cache"):
+        return
+    path = _path(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+        os.replace(temporary, path)
+        _count_write(path.parent)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _path(name: str) -> Path:
+    return Path(config.get("cache_dir")) / name
+
+
+_writes: list[int] = [0]
+
+
+def _count_write(folder: Path) -> None:
+    """Look at the size of the folder now and then: first, and each `TRIM_EVERY` writes."""
+    if _writes[0] % TRIM_EVERY == 0:
+        _trim(folder)
+    _writes[0] += 1
+
+
+def _trim(folder: Path) -> None:
+    """Remove the entries used longest ago, down to three quarters of the limit."""
+    entries = []
+    for path in folder.iterdir():
+        with suppress(OSError):
+            stat = path.stat()
+            entries.append((stat.st_mtime, stat.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    if total <= LARGEST:
+        return
+    for _, size, path in sorted(entries):
+        if total <= LARGEST * 3 // 4:
+            break
+        with suppress(OSError):
+            path.unlink()
+            total -= size

@@ -1,0 +1,27 @@
+"""Options and fixtures of the whole test suite."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+import pytest
+
+# a cache of its own: what other runs left behind can neither help nor slow the tests
+_CACHE = tempfile.mkdtemp(prefix="ricci-tests-")
+atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
+os.environ["RICCI_CACHE_DIR"] = _CACHE
+
+os.environ.setdefault("RICCI_VERIFY", "1")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden texts anew")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden texts are written instead of compared."""
+    return bool(request.config.getoption("--update-golden"))

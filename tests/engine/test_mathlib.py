@@ -1,0 +1,121 @@
+"""The built-in functions against NumPy in higher precision: error in units in the last place."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ricci.backends.llvm import jit, mathlib
+from ricci.backends.llvm.builder import Builder
+from ricci.backends.llvm.emit_types import scalar_type, vector_type
+from ricci.backends.llvm.kernels import KernelCode
+from ricci.dtypes import DType
+
+from .running import HOST
+
+special = pytest.importorskip("scipy.special")
+
+NAMES = {
+    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin",
+    "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "sqrt": "sqrt", "floor": "floor",
+    "ceil": "ceil", "sign": "sign", "abs": "abs",
+}  # fmt: skip
+ENDS = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, 88.7, -103, 0.5, -0.5, 2, 1e8, -1e8, 3e38]
+WIDE_ENDS = [5e-324, -1e-310, 1e300, -1e300, 709.7, -745.0]
+ULPS = 3.5
+
+
+def call(function: str, dtype: DType, lanes: int, *arrays: np.ndarray) -> np.ndarray:
+    """Compile a function for a number of lanes and apply it to all elements."""
+    b = Builder("kernel", "ptr %x, ptr %y, ptr %z, i64 %n")
+    full, scalar = vector_type(dtype, lanes), scalar_type(dtype)
+    with b.loop("0", "%n", lanes) as loop:
+        operands = []
+        for name in "xy"[: len(arrays)]:
+            place = b.op(f"getelementptr {scalar}, ptr %{name}, i64 {loop.index}")
+            operands.append(b.op(f"load {full}, ptr {place}, align 1"))
+        if function == "pow":
+            value = mathlib.power(b, *operands, dtype, lanes)
+        else:
+            value = mathlib.function(b, function, operands[0], dtype, lanes)
+        place = b.op(f"getelementptr {scalar}, ptr %z, i64 {loop.index}")
+        b.line(f"store {full} {value}, ptr {place}, align 1")
+    b.line("ret void")
+    code = KernelCode(b.text(), (), 1, frozenset(b.declarations))
+    library = jit.Library([jit.compile_text(jit.module_text([("f", code)], HOST), HOST)], HOST)
+    run: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(library.address("f"))
+    result = np.empty_like(arrays[0])
+    pointers = [a.ctypes.data for a in (*arrays, *arrays)][:2]
+    run(*pointers, result.ctypes.data, len(result))
+    return result
+
+
+def points(dtype: np.dtype[Any]) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    ends = ENDS + (WIDE_ENDS if dtype == np.float64 else [])
+    parts = [
+        ends, rng.normal(size=4000), rng.normal(size=4000) * 10, rng.uniform(-1, 1, 4000),
+        np.exp(rng.uniform(-80, 80, 4000)) * rng.choice([-1, 1], 4000),
+    ]  # fmt: skip
+    joined = np.concatenate(parts)
+    return joined[: len(joined) // 16 * 16].astype(dtype)
+
+
+def worst(got: np.ndarray, exact: np.ndarray) -> float:
+    """The largest error in units of the last place of the result's type."""
+    want = exact.astype(got.dtype)
+    least = np.finfo(got.dtype).tiny
+    unit = np.spacing(np.maximum(np.abs(want), least)).astype(exact.dtype)
+    error = np.abs(got.astype(exact.dtype) - exact) / unit
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
+    return float(error.max())
+
+
+CASES = [(DType.FLOAT32, 16), (DType.FLOAT64, 8), (DType.FLOAT64, 1)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
+@pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
+def test_function(name: str, dtype: DType, lanes: int) -> None:
+    x = points(dtype.numpy())
+    exact = getattr(np, NAMES[name])(x.astype(np.longdouble))
+    assert worst(call(name, dtype, lanes, x), exact) < ULPS
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
+def test_erf(dtype: DType, lanes: int) -> None:
+    x = points(dtype.numpy())
+    assert worst(call("erf", dtype, lanes, x), special.erf(x.astype(np.float64))) < ULPS
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
+@pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
+def test_power(dtype: DType, lanes: int) -> None:
+    rng = np.random.default_rng(1)
+    bases = np.concatenate([np.repeat(ENDS, 16), np.exp(rng.normal(size=4096) * 4)])
+    exponents = np.concatenate([np.tile(ENDS, 16), rng.normal(size=4096) * 3])
+    x, y = bases.astype(dtype.numpy()), exponents.astype(dtype.numpy())
+    exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+    assert worst(call("pow", dtype, lanes, x, y), exact) < ULPS
+
+
+def test_roundings() -> None:
+    x = np.array([0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 8388609.0, np.inf, -0.0] + [7.25] * 7)
+    x = x.astype(np.float32)
+    got = call("round", DType.FLOAT32, 16, x)
+    assert got[:9].tolist() == [1.0, -1.0, 2.0, 3.0, -3.0, 0.0, 8388609.0, np.inf, 0.0]
+    assert np.signbit(got[8])
+    assert call("frac", DType.FLOAT32, 16, x)[2:5].tolist() == [0.5, 0.5, -0.5]
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
+def test_half_precision_rounds_once() -> None:
+    x = np.linspace(-8, 8, 64).astype(np.float16)
+    got = call("exp", DType.FLOAT16, 16, x)
+    np.testing.assert_array_equal(got, np.exp(x.astype(np.float32)).astype(np.float16))

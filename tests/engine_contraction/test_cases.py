@@ -1,0 +1,223 @@
+"""Named contractions: each is recognised, and gives what NumPy gives in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ricci.backends.llvm import contraction
+from ricci.backends.llvm.contraction_form import find_form
+from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
+from ricci.backends.llvm.contraction_write import write_contraction
+from ricci.backends.llvm.matvec import match_dots
+from ricci.backends.llvm.target import host
+from ricci.dtypes import DType
+from ricci.ir.nodes import Binary, Const, Remap, Select, Skip, Subscript, integer
+
+from .cases import Case, at, binary, convolution, index, matmul, summed, tensor
+from .native import Native
+from .oracle import reduce
+
+
+def diagonal_window() -> Case:
+    """A window that walks diagonally over a padded image: `x[c, i + k - 1, j + k - 1]`."""
+    c, o, i, j, k = (index(*p) for p in (("c", 6), ("o", 9), ("i", 20), ("j", 30), ("k", 3)))
+    x, w, y = tensor("x", 6, 20, 30), tensor("w", 9, 6, 3), tensor("y", 9, 20, 30)
+    sides = [Subscript(binary("sub", binary("add", p, k), 1), Skip()) for p in (i, j)]
+    value = binary("mul", at(x, c, *sides), at(w, o, c, k))
+    return Case(summed(at(y, o, i, j), (o, i, j), (c, k), value), (x, w), frozenset([w]))
+
+
+def gathered_channels() -> Case:
+    """A convolution that takes its channels through a table."""
+    c, o, i, j, k = (index(*p) for p in (("c", 12), ("o", 9), ("i", 20), ("j", 28), ("k", 3)))
+    x, w, y = tensor("x", 5, 20, 30), tensor("w", 9, 12, 3), tensor("y", 9, 20, 28)
+    table = tensor("t<5", 12, dtype=DType.INT64)
+    value = binary("mul", at(x, at(table, c), i, binary("add", j, k)), at(w, o, c, k))
+    return Case(summed(at(y, o, i, j), (o, i, j), (c, k), value), (x, w, table))
+
+
+def triangular() -> Case:
+    """A product with a triangular matrix: the condition leaves out half of the terms."""
+    case = matmul(40, 50, 40)
+    row, k = case.kernel.domain[0], case.kernel.reduced[0]
+    return replace(case, kernel=replace(case.kernel, condition=binary("le", k, row)))
+
+
+def reflected() -> Case:
+    """A convolution whose border repeats the edge."""
+    c, o, i, k = (index(*p) for p in (("c", 6), ("o", 40), ("i", 70), ("k", 5)))
+    x, w, y = tensor("x", 6, 70), tensor("w", 40, 6, 5), tensor("y", 40, 70)
+    at_edge = Remap(integer(0), integer(69))
+    window = Subscript(binary("sub", binary("add", i, k), 2), at_edge)
+    value = binary("mul", at(x, c, window), at(w, o, c, k))
+    return Case(summed(at(y, o, i), (o, i), (c, k), value), (x, w))
+
+
+def scaled_factors() -> Case:
+    """Three factors and a negation: `-(a[i, k] * s[k]) * relu(b[k, j])`."""
+    i, j, k = index("i", 30), index("j", 45), index("k", 64)
+    a, b, s, y = tensor("a", 30, 64), tensor("b", 64, 45), tensor("s", 64), tensor("y", 30, 45)
+    left = binary("mul", at(a, i, k), at(s, k))
+    right = binary("max", at(b, k, j), Const(0.0, DType.FLOAT32))
+    value = binary("mul", left, binary("mul", Const(-1.0, DType.FLOAT32), right))
+    return Case(summed(at(y, i, j), (i, j), (k,), value), (a, b, s))
+
+
+def kronecker() -> Case:
+    """`y[i * 6 + p, j * 7 + q]` from two small matrices and a sum over a third index."""
+    i, j, p, q, k = (index(*x) for x in (("i", 5), ("j", 8), ("p", 6), ("q", 7), ("k", 9)))
+    a, b, y = tensor("a", 5, 8, 9), tensor("b", 6, 7, 9), tensor("y", 30, 56)
+    row, column = (binary("add", binary("mul", x, n), z) for x, n, z in ((i, 6, p), (j, 7, q)))
+    value = binary("mul", at(a, i, j, k), at(b, p, q, k))
+    return Case(summed(at(y, row, column), (i, p, j, q), (k,), value), (a, b))
+
+
+def attention(keys_last: bool) -> Case:
+    """Scores of several heads: both factors are computed."""
+    h, i, j, k = (index(*x) for x in (("h", 3), ("i", 65), ("j", 80), ("k", 48)))
+    q, y = tensor("q", 65, 3, 48), tensor("y", 3, 65, 80)
+    keys = tensor("k", 80, 3, 48) if keys_last else tensor("k", 3, 48, 80)
+    right = at(keys, j, h, k) if keys_last else at(keys, h, k, j)
+    kernel = summed(at(y, h, i, j), (h, i, j), (k,), binary("mul", at(q, i, h, k), right))
+    return Case(kernel, (q, keys))
+
+
+def with_epilogue() -> Case:
+    """A convolution, a bias, a residual and relu."""
+    case = convolution(2, (8, 20), (9, 11), 3, pad=1, bias=True)
+    target = case.kernel.targets[0]
+    residual = tensor("r", 2, 20, 9, 11)
+    acc = case.kernel.accumulators[0]
+    total = Binary("add", acc, replace(target, tensor=residual))
+    result = Binary("max", total, Const(0.0, DType.FLOAT32))
+    return Case(replace(case.kernel, results=(result,)), (*case.inputs, residual), case.constant)
+
+
+CASES = {
+    "matmul": matmul(70, 90, 50),
+    "matmul of stored transposes": matmul(33, 65, 129, True, True),
+    "matmul in float64": matmul(33, 65, 129, dtype=DType.FLOAT64),
+    "matmul with long k": matmul(20, 40, 3000),
+    "matvec": matmul(1, 301, 333, right=True),
+    "matvec of columns": matmul(1, 301, 333),
+    "few rows": matmul(5, 301, 333, right=True),
+    "few rows of columns": matmul(3, 900, 700),
+    "1x1": convolution(1, (40, 30), (12, 13), 1),
+    "3x3": convolution(1, (16, 24), (14, 14), 3, pad=1),
+    "7x7 strided": convolution(1, (3, 16), (64, 64), 7, 2, 3),
+    "strided by 4": convolution(1, (3, 16), (67, 67), 11, 4),
+    "dilated": convolution(1, (8, 12), (30, 30), 3, 1, 2, dilation=2),
+    "small images in a batch": convolution(3, (32, 48), (7, 7), 3, pad=1),
+    "groups": convolution(2, (24, 32), (15, 17), 3, pad=1, groups=4),
+    "bias and relu": convolution(1, (16, 24), (14, 14), 3, pad=1, bias=True),
+    "diagonal window": diagonal_window(),
+    "gathered channels": gathered_channels(),
+    "triangular": triangular(),
+    "remapped border": reflected(),
+    "several factors": scaled_factors(),
+    "kronecker": kronecker(),
+    "attention": attention(False),
+    "attention, keys last": attention(True),
+    "epilogue": with_epilogue(),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name: str) -> None:
+    case, target = CASES[name], host()
+    code = contraction.match(case.kernel, {}, target, case.constant)
+    assert code is not None, "not recognised as a contraction"
+    arrays = case.arrays(0)
+    native = Native(code, arrays, target)
+    native.run(2)
+    assert not native.errors.any()
+    expected, found = reduce(case.kernel, arrays), native.array(case.target)
+    scale = float(np.abs(expected).max())
+    tolerance = 1e-13 if case.target.dtype is DType.FLOAT64 else 2e-5
+    assert float(np.abs(found - expected).max()) <= tolerance * scale
+
+
+def test_repeated_runs_agree() -> None:
+    """Scratch memory that an earlier run left does not matter."""
+    case = CASES["small images in a batch"]
+    code = contraction.match(case.kernel, {}, host(), case.constant)
+    assert code is not None
+    native = Native(code, case.arrays(1), host())
+    native.run(1)
+    first = native.array(case.target).copy()
+    native.run(3)
+    assert np.array_equal(first, native.array(case.target))
+
+
+def test_gathered_index_out_of_range_is_recorded() -> None:
+    case = gathered_channels()
+    code = contraction.match(case.kernel, {}, host(), frozenset())
+    assert code is not None
+    arrays = case.arrays(0)
+    table = case.inputs[2]
+    arrays[table][3] = 77
+    native = Native(code, arrays, host())
+    native.run(1)
+    site = code.sites[int(native.errors[0]) - 1]
+    assert (site.tensor, site.dimension, site.extent) == ("x", 0, 5)
+    assert native.errors[1] == 77
+
+
+def declined() -> dict[str, Case]:
+    """Kernels that are no contraction, or gain nothing from being one."""
+    whole = matmul(8, 8, 8)
+    ints = matmul(8, 8, 8, dtype=DType.INT32)
+    zero = matmul(8, 0, 8)
+    product = whole.kernel.values[0]
+    assert isinstance(product, Binary)
+    condition = Binary("lt", whole.kernel.domain[0], whole.kernel.domain[1])
+    branch = Select(condition, product, Const(0.0, DType.FLOAT32))
+    return {
+        "a maximum": replace(whole, kernel=replace(whole.kernel, op="max")),
+        "one factor": replace(whole, kernel=replace(whole.kernel, values=(product.lhs,))),
+        "integers": ints,
+        "nothing to compute": zero,
+        "a condition on rows and columns": replace(
+            whole, kernel=replace(whole.kernel, condition=condition)
+        ),
+        "a product inside a choice": replace(whole, kernel=replace(whole.kernel, values=(branch,))),
+        "depthwise": convolution(1, (16, 16), (20, 20), 3, pad=1, groups=16),
+    }
+
+
+@pytest.mark.parametrize("name", declined())
+def test_declined(name: str) -> None:
+    case = declined()[name]
+    assert contraction.match(case.kernel, {}, host(), case.constant) is None
+
+
+def batch(count: int, rows: int, transposed: bool) -> Case:
+    """Many small products."""
+    b, i, j, k = (index(*x) for x in (("b", count), ("i", rows), ("j", 4), ("k", 512)))
+    x, y = tensor("x", count, rows, 512), tensor("y", count, rows, 4)
+    w = tensor("w", 4, 512) if transposed else tensor("w", 512, 4)
+    right = at(w, j, k) if transposed else at(w, k, j)
+    kernel = summed(at(y, b, i, j), (b, i, j), (k,), binary("mul", at(x, b, i, k), right))
+    return Case(kernel, (x, w))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_many_batches_make_few_chunks(rows: int) -> None:
+    """A chunk takes several of more pieces than there may be chunks."""
+    for transposed in (False, True):
+        case = batch(5000, rows, transposed)
+        form = find_form(case.kernel, {})
+        assert form is not None
+        code = match_dots(form, {}, host())
+        if code is None:
+            code = write_contraction(make_plan(form, {}, host(), frozenset()), {})
+        assert code.chunks <= MOST_CHUNKS
+        arrays = case.arrays(0)
+        native = Native(code, arrays, host())
+        native.run(3)
+        x, w = (arrays[t].astype(np.float64) for t in case.inputs)
+        expected = x @ (w.T if transposed else w)
+        assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-3)
