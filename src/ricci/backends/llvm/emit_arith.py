@@ -249,6 +249,8 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
         return b.pure(f"{'fcmp une' if source.is_real else 'icmp ne'} {old} {a}, {zero}", a)
     if source is DType.BOOL:
         return b.pure(f"{'uitofp' if target.is_real else 'zext'} {old} {a} to {new}", a)
+    if source is DType.FLOAT64 and target is DType.FLOAT16:
+        return cast(b, _to_odd_single(b, a, lanes), DType.FLOAT32, target, lanes)
     if source.is_real and target.is_real:
         return b.pure(
             f"{'fpext' if width(target) > width(source) else 'fptrunc'} {old} {a} to {new}", a
@@ -266,6 +268,28 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
     if width(target) < width(source):
         return b.pure(f"trunc {old} {a} to {new}", a)
     return b.pure(f"{'sext' if is_signed(source) else 'zext'} {old} {a} to {new}", a)
+
+
+def _to_odd_single(b: Builder, a: str, lanes: int) -> str:
+    """float64 in float32, cut off, with an odd last bit where something was lost.
+
+    Rounding that to float16 equals rounding at once, for which few processors have an instruction.
+    """
+    wide, single = vector_type(DType.FLOAT64, lanes), vector_type(DType.FLOAT32, lanes)
+    whole, bits = with_lanes("i32", lanes), with_lanes("i1", lanes)
+    near = b.pure(f"fptrunc {wide} {a} to {single}", a)
+    back = b.pure(f"fpext {single} {near} to {wide}", near)
+    inexact = b.pure(f"fcmp one {wide} {back}, {a}", back, a)
+    sizes = [
+        b.call(wide, f"llvm.fabs.{tag('double', lanes)}", f"{wide} {value}") for value in (back, a)
+    ]
+    away = b.pure(f"fcmp ogt {wide} {sizes[0]}, {sizes[1]}", *sizes)
+    minus = b.pure(f"sext {bits} {away} to {whole}", away)
+    last = b.pure(f"zext {bits} {inexact} to {whole}", inexact)
+    word = b.pure(f"bitcast {single} {near} to {whole}", near)
+    cut = b.pure(f"add {whole} {word}, {minus}", word, minus)
+    odd = b.pure(f"or {whole} {cut}, {last}", cut, last)
+    return b.pure(f"bitcast {whole} {odd} to {single}", odd)
 
 
 def to_memory(b: Builder, a: str, dtype: DType, lanes: int) -> str:

@@ -1,0 +1,84 @@
+"""Programs for which native code was once wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ricci.ir.text import parse_graph
+from ricci.runtime.executable import compile_graph
+
+_ROOT = Path(__file__).parents[2]
+
+# Faults end the process, so that this runs in one of its own.
+_FENCED = """
+import sys
+import numpy as np
+import ricci
+from tests.engine_contraction.native import Fenced
+
+text, at_end = sys.argv[1], sys.argv[2] == "True"
+model = ricci.parse(text)
+rng = np.random.default_rng(0)
+want, run = (model.compile(t, threads=1) for t in ("interpreter", "cpu"))
+arrays = [Fenced(rng.standard_normal(p.shape).astype(np.float32), at_end) for p in run.inputs]
+inputs = [a.array for a in arrays]
+np.testing.assert_allclose(run(*inputs), want(*inputs), 1e-4, 1e-4)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect")
+@pytest.mark.parametrize("at_end", [False, True])
+def test_masked_reads_stay_in_the_input(at_end: bool) -> None:
+    """LLVM took the first tap's read out of a masked multiply-add, and left the mask there."""
+    text = """
+        import nn;
+        graph G {
+            @input { x: real[2, 17, 2, 16]; w: real[17, 1, 3, 1]; }
+            @output { y: real[2, 17, 9, 20]; }
+            @compose {
+                y = nn.conv{
+                    filter_format='NXC', groups=0, dilation=[2, 1], padding=[1, 4, 6, 2],
+                    ceil_mode=true
+                }(x, w);
+            }
+        }
+    """
+    command = [sys.executable, "-c", _FENCED, text, str(at_end)]
+    paths = os.pathsep.join([str(_ROOT), *sys.path])
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("size", [1, 37])
+def test_float64_is_rounded_to_float16_once(size: int) -> None:
+    """Processors have no instruction for it, and what LLVM calls instead was not there."""
+    graph = parse_graph(f"""graph main.G {{
+  input x = x: float64[{size}];
+  y: float16[{size}] = f(x) {{
+    y[i] = float16(x[i])  for i < {size};
+  }}
+  output y = y;
+}}
+""")
+    tie = 1 + 2.0**-11
+    values = [
+        tie + 2.0**-40, tie, tie - 2.0**-40, -tie - 2.0**-40, 65519.999999, 65520.0, -1e300, 1e-300,
+        2.0**-25, 2.0**-25 * (1 + 2.0**-40), -0.0, np.inf, -np.inf, np.nan, 1e-5,
+    ]  # fmt: skip
+    x = np.resize(np.array(values), size)
+    found = compile_graph(graph, threads=1)(x)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(found, x.astype(np.float16))
