@@ -45,7 +45,11 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = make_parser().parse_args(arguments)
+    try:
+        options = make_parser().parse_args(arguments)
+    except SystemExit:  # after `--help`, or wrong usage
+        sys.stdout.flush()
+        raise
     try:
         code: int = options.action(options)
     except Error as problem:
