@@ -7,7 +7,7 @@ STAMPS := $(VENV)/stamps
 THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 ALEXNET := build/alexnet.nnef2
 
-.PHONY: help demo test lint format bench operators fuzz clean
+.PHONY: help demo test lint format bench spec fuzz clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -16,8 +16,8 @@ help:
 	@echo "make test       run every test"
 	@echo "make lint       check style and types"
 	@echo "make format     put the code into its style"
-	@echo "make operators  every operator of the library beside its oracle, on both executors"
-	@echo "make fuzz       ten thousand damaged programs"
+	@echo "make spec       every section of the specification and every operator, on both executors"
+	@echo "make fuzz       ten thousand damaged programs, values and files; random formulas"
 	@echo "make bench      numbers and speed beside PyTorch and ONNX Runtime"
 	@echo "make clean      remove what the other targets made"
 
@@ -42,12 +42,15 @@ bench: $(STAMPS)/bench $(ALEXNET)/.done
 	$(BIN)/python -m benchmarks.operators --threads $(THREADS)
 	$(BIN)/python -m benchmarks.no_names --threads $(THREADS)
 	$(BIN)/python -m benchmarks.shared_cores --threads $(THREADS)
+	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.loops --threads $(THREADS)
 
-operators: $(STAMPS)/test
-	$(BIN)/python -m tests.operators
+spec: $(STAMPS)/test
+	$(BIN)/python -m tests.spec
 
 fuzz: $(STAMPS)/test
 	$(BIN)/python -m tests.fuzz --cases 10000
+	$(BIN)/python -m tests.fuzz --kinds lower --cases 500
 
 $(ALEXNET)/.done: examples/alexnet/alexnet.nnef2/main.sknd | $(STAMPS)/bench
 	mkdir -p $(ALEXNET)

@@ -267,3 +267,38 @@ def test_wrong_arguments_are_findings(tmp_path: Path) -> None:
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sknd")
     assert codes(ricci.load, tmp_path / "pipe.sknd") == ["E0701"]
+
+
+# ------------------------------------------------------------------------ quantization
+
+QUANTIZED = """
+operator steps { @attrib { n: real; } @input { x: real[s..]; } @output { y: real[s..]; }
+    @lower { y[i..] = `round`(n * x[i..]) / n, i < s; } }
+operator total { @input { x: real[n]; } @output { y: real[]; } @lower { y[] += x[i,], i < n; } }
+graph G { @input { x: real[m|4]; } @output { y: real[m]; } @variable { w: real[2]..(2); }
+    @compose { t = steps{n=1.0}(x); y = steps{n=0.5}(t); }
+    @quantize { t: steps{n=4.0}; x: steps{n=real(m)}; } }
+"""
+
+
+def test_quantizers_are_noted_and_applied_on_request() -> None:
+    model = ricci.parse(QUANTIZED)
+    found = {
+        n: [(q.operator, dict(q.attributes)) for q in qs] for n, qs in model.quantization.items()
+    }
+    assert found == {"main.G.t": [("steps", {"n": 4.0})], "main.G.x": [("steps", {"n": "real(m)"})]}
+    quantized = model.quantized()
+    assert quantized.quantization == model.quantization and quantized.variables is model.variables
+    assert len(quantized.graph.operations) == len(model.graph.operations) + 2
+    x = np.array([0.4, 1.3])
+    for w in model.variables:
+        model.variables[w] = np.zeros(2)
+    assert model.compile("interpreter")(x).tolist() == [0, 2]
+    twice = model.compile("interpreter", quantize=True)(np.array([0.3, 0.6, 1.4, 1.7]))
+    assert twice.tolist() == quantized.compile("interpreter")([0.3, 0.6, 1.4, 1.7]).tolist()
+
+
+def test_a_quantizer_of_another_shape_is_found_when_it_is_applied() -> None:
+    model = ricci.parse(QUANTIZED.replace("t: steps{n=4.0}", "t: total"))
+    with pytest.raises(ricci.Error, match=r"from real\[m\] it gives real\[\]"):
+        model.quantized()

@@ -201,6 +201,28 @@ def test_run_with_open_sizes(tmp_path: Path, capsys: Captured) -> None:
     assert "at most 9" in capsys.readouterr().err
 
 
+def test_run_leaves_out_optional_inputs(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "absent.sknd"
+    path.write_text("""
+        graph G {
+            @attrib { k: optional real; }
+            @input { x: real[2]; o: optional real[2]; }
+            @output { y: real[2]; }
+            @compose { y = o ?? x; }
+        }
+    """)
+    array = tmp_path / "x.npy"
+    np.save(array, np.ones(2, np.float32))
+    given = ["run", str(path), "--input", f"x={array}", "--json"]
+    assert main(given) == 1
+    assert "--attrib o=null to leave it out" in capsys.readouterr().out
+    assert main([*given, "--attrib", "o=2"]) == 1
+    assert "`o` is an input" in capsys.readouterr().out
+    assert main([*given, "--attrib", "o=null", "--attrib", "k=null"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"][0]["mean"] == 1.0
+    assert main(["run", str(path), "--random", "0"]) == 0
+
+
 def test_bench(model: str, capsys: Captured) -> None:
     main(["init", model])
     capsys.readouterr()
@@ -312,3 +334,68 @@ def test_json_is_valid_in_any_encoding(tmp_path: Path) -> None:
 def test_the_command_is_there_before_numpy() -> None:
     program = "import sys, ricci.cli; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+# ------------------------------------------------------- several graphs, quantization, packs
+
+GRAPHS = """
+graph First { @attrib { n: int; } @input { x: real[n]; } @output { y: real[n]; }
+    @compose { y = add(x, x); } @quantize { x: whole; } }
+graph Second { @input { xs: real[~|3]..(k|4); } @output { y: int[]; }
+    @compose { y = with s = 0 for x : xs do Step(s); } }
+graph Step { @input { s: int[]; } @output { t: int[]; } @compose { t = one(s); } }
+operator one { @input { s: int[]; } @output { t: int[]; } @lower { t[] = s[] + 1; } }
+operator whole { @input { x: real[n]; } @output { y: real[n]; }
+    @lower { y[i,] = `round`(x[i,]), i < n; } }
+"""
+GRAPHS += ADD
+
+
+@pytest.fixture
+def graphs(tmp_path: Path) -> str:
+    path = tmp_path / "graphs.sknd"
+    path.write_text(GRAPHS)
+    return str(path)
+
+
+def test_show_names_the_graphs(graphs: str, capsys: Captured) -> None:
+    assert main(["show", graphs, "--graphs"]) == 0
+    assert capsys.readouterr().out.split() == ["First", "Second", "Step"]
+    assert main(["show", graphs, "--graphs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["First", "Second", "Step"]
+
+
+def test_a_graph_that_is_not_there_is_answered_with_those_that_are(
+    graphs: str, capsys: Captured
+) -> None:
+    assert main(["show", graphs, "--graph", "Third"]) == 1
+    assert "it has: First, Second, Step" in capsys.readouterr().err
+
+
+def test_check_takes_parts_of_graphs_with_these(graphs: str, capsys: Captured) -> None:
+    assert main(["check", graphs, "--attrib", "n=3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[3] for line in lines] == ["First:", "Second:"]
+
+
+def test_quantizers_are_shown_and_applied(graphs: str, tmp_path: Path, capsys: Captured) -> None:
+    command = ["show", graphs, "--attrib", "n=2"]
+    assert main(command) == 0
+    plain = capsys.readouterr().out
+    assert "quantize" in plain and plain.count("whole") == 1
+    assert main([*command, "--quantize"]) == 0
+    assert capsys.readouterr().out.count("whole") == 2
+    np.save(tmp_path / "x.npy", np.array([0.4, 1.4]))
+    output = tmp_path / "y.npy"
+    command = ["run", graphs, "--attrib", "n=2", f"--input=x={tmp_path}/x.npy"]
+    assert main([*command, "--quantize", f"--output=y={output}"]) == 0
+    assert np.load(output).tolist() == [0, 2]
+
+
+def test_packs_of_dynamic_length_are_drawn(graphs: str, capsys: Captured) -> None:
+    sizes = [f"--set=xs:{k}.shape[0]=2" for k in range(1, 5)]
+    command = ["run", graphs, "--graph", "Second", "--random", "0", *sizes]
+    assert main([*command, "--set", "k=3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"][0]["max"] == 3
+    assert main(command) == 1
+    assert "--set k=N" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ricci
@@ -16,6 +17,16 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 def test_the_first_example_runs() -> None:
     code = next(text for language, text in BLOCKS if language == "python")
     exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_example_with_loops_and_state_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = next(text for _, text in BLOCKS if "Tracker" in text)
+    exec(compile(code, "README.md", "exec"), {"np": np, "ricci": ricci})
+    run = ricci.load("tracker.nnef2").compile()
+    assert run(np.zeros((1, 1, 8), np.float32)).calls == 3
 
 
 def test_the_mistake_is_answered_as_shown() -> None:

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 from .diagnostics import Error
 
 if TYPE_CHECKING:
-    from .api import Model, load, parse
+    from .api import Model, format, graphs, load, parse
     from .runtime.executable import Executable
 
 __version__ = "0.1.0"
 
-__all__ = ["Error", "Executable", "Model", "load", "parse"]
+__all__ = ["Error", "Executable", "Model", "format", "graphs", "load", "parse"]
 
 _LATER = {
     "Executable": ".runtime.executable",
     "Model": ".api",
+    "format": ".api",
+    "graphs": ".api",
     "load": ".api",
     "parse": ".api",
 }

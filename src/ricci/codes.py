@@ -83,6 +83,7 @@ CODES: dict[str, str] = {
     "E0803": "a division of integers by zero at run time",
     "E0804": "a size that does not fit at run time",
     "E0805": "a construct that the target does not execute",
+    "E0806": "a loop that does not end",
     # 09: limits
     "E0901": "a program or tensor too large to handle",
     "E0902": "invocations nested too deeply",

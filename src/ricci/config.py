@@ -92,6 +92,13 @@ KNOBS = (
     Knob("cache_dir", "RICCI_CACHE_DIR", Path, _cache_dir, "where compiled code is kept"),
     Knob("no_cache", "RICCI_NO_CACHE", bool, False, "compile anew, and keep nothing on disk"),
     Knob("verify", "RICCI_VERIFY", bool, False, "check the program after each pass (slow)"),
+    Knob(
+        "loop_steps",
+        "RICCI_LOOP_STEPS",
+        int,
+        0,
+        "most steps of the loops of a call; 0: 2^31, in the interpreter 2^20",
+    ),
     Knob("threads", "RICCI_THREADS", int, 0, "threads of a compiled model; 0: one per core"),
 )
 

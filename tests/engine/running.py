@@ -21,7 +21,7 @@ def run_code(code: KernelCode, arrays: Mapping[Tensor, np.ndarray]) -> np.ndarra
     """Run all chunks, one call each, in order; gives the error record."""
     text = jit.module_text([("tested", code)], HOST)
     library = jit.Library([jit.compile_text(text, HOST)], HOST)
-    record = np.zeros(2, np.int64)
+    record = np.zeros(4, np.int64)
     addresses = [record.ctypes.data, *(arrays[t].ctypes.data for t in code.tensors)]
     table = (ctypes.c_void_p * len(addresses))(*addresses)
     scratch = np.zeros(code.scratch + 64, np.uint8)

@@ -43,7 +43,7 @@ def test_reads_stay_inside_loops_that_may_not_run() -> None:
     with b.loop(0, "%n"):
         b.stable("load i64, ptr %p", "%p")
     lines = b.text().splitlines()
-    assert _position(lines, ".body:") < _position(lines, "load i64")
+    assert _position(lines, "br i1") < _position(lines, "load i64") < _position(lines, ".body:")
 
 
 def test_arms_share_what_leaves_them() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.runtime import cache, executable
+from ricci.runtime import cache, native
 
 TEXT = """
 graph G { @input { x: real[40]; } @output { y: real[40]; } @compose { y = f(x); } }
@@ -37,7 +37,7 @@ def test_a_second_compilation_reads_the_first(
 ) -> None:
     run()
     assert [p.name[:8] for p in folder.iterdir() if p.name.startswith("program")] == ["program-"]
-    monkeypatch.setattr(executable, "build", None)
+    monkeypatch.setattr(native, "build", None)
     run()
 
 

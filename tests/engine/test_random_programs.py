@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from ricci.diagnostics import Error
 from ricci.ir.interpret import interpret
 from ricci.ir.text import format_graph
-from ricci.runtime.executable import compile_graph
+from ricci.runtime.executable import Executable, compile_graph
 
-from ..ir.programs import Program, random_program
+from ..ir.programs import Program, arguments, random_program
 
 
 def _outcome(run: Any) -> Any:
@@ -25,9 +26,13 @@ def _outcome(run: Any) -> Any:
 
 def check(program: Program) -> None:
     """Compare the two executors on one program."""
+    compare(program, compile_graph(program.graph, threads=1))
+
+
+def compare(program: Program, executable: Executable) -> None:
+    """Compare its results with the interpreter's."""
     text = f"seed {program.seed}\n{format_graph(program.graph)}\n{program.inputs}"
     expected = _outcome(lambda: interpret(program.graph, program.inputs, real="float32"))
-    executable = compile_graph(program.graph, threads=1)
     found = _outcome(lambda: executable(**program.inputs))
     if isinstance(expected, str) or isinstance(found, str):
         assert found == expected, text
@@ -44,9 +49,14 @@ def test_random_programs(first: int) -> None:
         check(random_program(seed))
 
 
-def test_random_programs_with_symbols() -> None:
-    for seed in range(1000, 1030):
-        check(random_program(seed, dynamic=True))
+@pytest.mark.parametrize("bound", [6, 40])
+def test_one_code_serves_all_sizes(bound: int) -> None:
+    for seed in range(1000, 1015):
+        program = random_program(seed, dynamic=True, bound=bound, faults=seed % 5 == 0)
+        executable = compile_graph(program.graph, threads=1)
+        for size in (0, 1, 3, bound - 1, bound):
+            inputs = arguments(program.graph, size, seed)
+            compare(replace(program, inputs=inputs), executable)
 
 
 def test_random_programs_with_faults() -> None:

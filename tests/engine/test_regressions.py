@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ricci
 from ricci.ir.text import parse_graph
 from ricci.runtime.executable import compile_graph
 
@@ -82,3 +83,37 @@ def test_float64_is_rounded_to_float16_once(size: int) -> None:
     found = compile_graph(graph, threads=1)(x)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(found, x.astype(np.float16))
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_float16_becomes_an_integer_as_other_reals_do(bits: int) -> None:
+    """LLVM made the least integer of NaN where it widened the number first."""
+    graph = parse_graph(f"""graph main.G {{
+  input x = x: float16[9];
+  y: int{bits}[9] = f(x) {{
+    y[i] = int{bits}(x[i])  for i < 9;
+  }}
+  output y = y;
+}}
+""")
+    x = np.array([np.nan, np.inf, -np.inf, 2.9, -2.9, np.nan, 100.0, -0.0, -100.0], np.float16)
+    limits = np.iinfo(f"int{bits}")
+    expected = [0, limits.max, limits.min, 2, -2, 0, 100, 0, -100]
+    np.testing.assert_array_equal(compile_graph(graph, threads=1)(x), expected)
+
+
+@pytest.mark.parametrize("target", ["interpreter", "cpu"])
+def test_sizes_and_loop_indices_wrap_in_small_integers(target: str) -> None:
+    model = ricci.parse("""
+        import math;
+        graph G {
+            @input { x: real[n|300]; }
+            @output { last: int[]; size: int[]; }
+            @compose {
+                last = with s = 0 do..(i -> 200) { t = math.max(i, i); yield t; };
+                size = n;
+            }
+        }
+    """)
+    run = model.compile(target, int="int8")
+    assert [int(v) for v in run(np.zeros(300, np.float32))] == [199 - 256, 300 - 256]

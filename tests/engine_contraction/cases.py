@@ -166,6 +166,43 @@ def convolution(
 
 # ------------------------------------------------------------------------ random ones
 
+
+def random_product(seed: int) -> Case:
+    """A product of matrices in a batch, every tensor with its dimensions in some order."""
+    r = random.Random(seed)
+    dtype = r.choice([DType.FLOAT32, DType.FLOAT32, DType.FLOAT64])
+    batch = [index(f"b{n}", r.choice([2, 3, 5])) for n in range(r.choice([0, 1, 1, 2]))]
+    i, j, k = index("i", 8), index("j", r.choice([9, 16, 33, 48])), index("k", r.choice([16, 64]))
+    domain = [*batch, i, j]
+    inputs: list[Tensor] = []
+
+    def shuffled(indices: list[Index]) -> list[Index]:
+        return r.sample(indices, len(indices)) if r.random() < 0.6 else indices
+
+    def access(name: str, indices: list[Index], more: int = 0) -> Access:
+        indices = shuffled(indices)
+        made = tensor(name, *(size_of(i) + more for i in indices), dtype=dtype)
+        inputs.append(made)
+        return at(made, *indices)
+
+    left = access("x", [*(b for b in batch if r.random() < 0.8), i, k], r.choice([0, 2]))
+    right = access("w", [*(b for b in batch if r.random() < 0.5), k, j])
+    order = shuffled(domain)
+    target = at(tensor("c", *map(size_of, order), dtype=dtype), *order)
+    results: list[Expr] = [access("e", domain)] if r.random() < 0.3 else []
+    results += [access("v", [r.choice(domain)])] if r.random() < 0.5 else []
+    initial = r.choice([None, target, access("s", [r.choice(domain)])])
+    value = binary("mul", left, right)
+    kernel = summed(target, tuple(domain), (k,), value, initial, results or None)
+    return Case(kernel, tuple(inputs), frozenset(t for t in inputs if r.random() < 0.5))
+
+
+def size_of(i: Index) -> int:
+    """The extent of an index."""
+    assert isinstance(i.extent, Const)
+    return int(i.extent.value)
+
+
 _EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 33, 40, 50)
 _MOST = 300_000
 
@@ -196,7 +233,7 @@ class RandomCase:
         order = list(domain)
         if r.random() < 0.5:
             r.shuffle(order)
-        target = at(tensor("c", *(self._extent(i) for i in order), dtype=self.dtype), *order)
+        target = at(tensor("c", *(size_of(i) for i in order), dtype=self.dtype), *order)
         value: Expr = binary("mul", *((left, right) if r.random() < 0.5 else (right, left)))
         if r.random() < 0.1:
             value = binary("div", Unary("neg", value), Const(4.0, self.dtype))
@@ -222,14 +259,9 @@ class RandomCase:
                 [index(f"{'brck'[c]}{n}", self.r.choice(_EXTENTS)) for n in range(count)]
                 for c, count in enumerate(counts)
             ]
-            extents = [self._extent(i) for part in found for i in part]
+            extents = [size_of(i) for part in found for i in part]
             if np.prod(extents, dtype=np.int64) <= _MOST:
                 return found
-
-    @staticmethod
-    def _extent(i: Index) -> int:
-        assert isinstance(i.extent, Const)
-        return int(i.extent.value)
 
     def _input(self, name: str, shape: list[int], dtype: DType | None = None) -> Tensor:
         made = tensor(name, *shape, dtype=dtype or self.dtype)
@@ -237,7 +269,7 @@ class RandomCase:
         return made
 
     def _plain(self, name: str, indices: list[Index]) -> Expr:
-        return at(self._input(name, [self._extent(i) for i in indices]), *indices)
+        return at(self._input(name, [size_of(i) for i in indices]), *indices)
 
     def _operand(self, name: str, indices: list[Index]) -> Expr:
         r = self.r
@@ -256,7 +288,7 @@ class RandomCase:
             elif kind < 0.55:
                 s, n = self._folded(first)
             else:
-                s, n = Subscript(first), self._extent(first) + r.choice([0, 0, 1, 3])
+                s, n = Subscript(first), size_of(first) + r.choice([0, 0, 1, 3])
             subscripts.append(s)
             shape.append(n)
         value: Expr = at(self._input(name, shape), *subscripts)
@@ -274,7 +306,7 @@ class RandomCase:
         """`stride * a + dilation * b - pad`, inside, guarded or remapped."""
         r = self.r
         stride, dilation = r.choice([1, 1, 2, 3, 5]), r.choice([1, 1, 2])
-        top = stride * (self._extent(a) - 1) + dilation * (self._extent(b) - 1)
+        top = stride * (size_of(a) - 1) + dilation * (size_of(b) - 1)
         e = binary("add", binary("mul", a, stride), binary("mul", b, dilation))
         if r.random() < 0.2:
             e = binary("sub", integer(top), e)
@@ -290,7 +322,7 @@ class RandomCase:
     def _gather(self, name: str, i: Index) -> tuple[Subscript, int]:
         """Through a table of indices."""
         n = self.r.choice([3, 9, 20])
-        table = self._input(f"{name}{i.name}<{n}", [self._extent(i)], DType.INT64)
+        table = self._input(f"{name}{i.name}<{n}", [size_of(i)], DType.INT64)
         return Subscript(at(table, i)), n
 
     def _folded(self, i: Index) -> tuple[Subscript, int]:
@@ -298,4 +330,4 @@ class RandomCase:
         k = self.r.choice([2, 3, 4])
         if self.r.random() < 0.5:
             return Subscript(binary("mod", i, k)), k
-        return Subscript(binary("floordiv", i, k)), (self._extent(i) - 1) // k + 1
+        return Subscript(binary("floordiv", i, k)), (size_of(i) - 1) // k + 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 _TOKEN = re.compile(
     r"\s+|[A-Za-z_]\w*|\d+(?:\.\d+)?|\.\.\.?|<-|->|[<>=!+*&|:]=|\?\?|\*\*|&&|\|\||.", re.S
@@ -86,9 +85,3 @@ def mutate(text: str, seed: int) -> str:
         if tokens:
             rng.choice(MUTATIONS)(tokens, rng)
     return "".join(tokens)
-
-
-def corpus() -> list[tuple[str, str]]:
-    """Valid programs by name: those of `tests/programs`, with a graph each."""
-    folder = Path(__file__).parent.parent / "programs"
-    return [(path.stem, path.read_text()) for path in sorted(folder.glob("*.sknd"))]

@@ -160,7 +160,7 @@ def _position(access: Access, env: Env, arrays: dict[Tensor, np.ndarray]) -> tup
 def _scalar(expr: Expr, env: Env, arrays: dict[Tensor, np.ndarray]) -> Any:
     match expr:
         case Const():
-            return expr.value
+            return _cast(expr.value, expr.dtype) if expr.dtype.is_int else expr.value
         case Symbol() | Index():
             return env[expr]
         case Local():
@@ -225,5 +225,6 @@ _REDUCE: dict[str, Callable[[Any, Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "abs": abs, "sign": lambda x: (x > 0) - (x < 0),
     "floor": math.floor, "ceil": math.ceil, "round": _round,
+    "frac": lambda x: x - math.trunc(x), "cos": math.cos,
     "sin": math.sin, "tanh": math.tanh, "exp": math.exp, "erf": math.erf, "atan": math.atan,
 }  # fmt: skip

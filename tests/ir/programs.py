@@ -60,20 +60,45 @@ class Program:
     inputs: dict[str, np.ndarray]
 
 
-def random_program(seed: int, *, dynamic: bool = False, faults: bool = False) -> Program:
+def random_program(
+    seed: int, *, dynamic: bool = False, faults: bool = False, bound: int = 6
+) -> Program:
     """A program that depends on the seed alone.
 
-    With `dynamic` an extent is a symbol. With `faults` indices may be out of range at run time.
+    With `dynamic` an extent is a symbol, with that bound. With `faults` indices may be out of range
+    at run time.
     """
-    return _Maker(seed, dynamic, faults).program()
+    return _Maker(seed, dynamic, faults, bound).program()
+
+
+def arguments(graph: Graph, size: int, seed: int) -> dict[str, np.ndarray]:
+    """Arguments of a graph for a size of its symbols."""
+    rng = random.Random(seed)
+    tensors = [t for port in graph.inputs for t in port.tensors]
+    return {t.name: _array(t, dict.fromkeys(graph.symbols, size), rng) for t in tensors}
+
+
+def _array(tensor: Tensor, sizes: dict[Symbol, int], random: random.Random) -> np.ndarray:
+    rng = np.random.default_rng(random.randrange(2**32))
+    shape = [shapes.evaluate(e, sizes) for e in tensor.shape]
+    if tensor.dtype is DType.BOOL:
+        return np.asarray(rng.random(shape) < 0.5)
+    if tensor.dtype.is_real:
+        return np.asarray(rng.integers(-8, 9, shape) / 4, _concrete(tensor.dtype))
+    low = 0 if tensor.dtype is DType.UINT8 or tensor.name == "where" else -4
+    return np.asarray(rng.integers(low, 5, shape)).astype(_concrete(tensor.dtype))
+
+
+def _concrete(dtype: DType) -> np.dtype:
+    return np.dtype({"real": "float64", "int": "int64"}.get(dtype.value, dtype.value))
 
 
 class _Maker:
-    def __init__(self, seed: int, dynamic: bool, faults: bool) -> None:
+    def __init__(self, seed: int, dynamic: bool, faults: bool, bound: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.faults = faults
-        self.symbols = (Symbol("n", integer(6)),) if dynamic else ()
+        self.symbols = (Symbol("n", integer(bound)),) if dynamic else ()
         self.sizes = {s: self.rng.randint(1, 6) for s in self.symbols}
         self.tensors: list[Tensor] = []
         self.indices: tuple[Index, ...] = ()
@@ -99,7 +124,8 @@ class _Maker:
             operations,
             symbols=self.symbols,
         )
-        return Program(self.seed, graph, {t.name: self.array(t) for t in inputs})
+        arrays = {t.name: _array(t, self.sizes, self.rng) for t in inputs}
+        return Program(self.seed, graph, arrays)
 
     def dtype(self) -> DType:
         kinds = (self.rng.choice(REALS), self.rng.choice(REALS), self.rng.choice(INTS), DType.BOOL)
@@ -114,20 +140,6 @@ class _Maker:
             n = self.symbols[0]
             return self.rng.choice((n, shapes.add(n, integer(2)), shapes.mul(n, integer(2))))
         return integer(self.rng.choice((1, 2, 3, 3, 4, 5, 8, 9)))
-
-    def array(self, tensor: Tensor) -> np.ndarray:
-        rng = np.random.default_rng(self.rng.randrange(2**32))
-        shape = [shapes.evaluate(e, self.sizes) for e in tensor.shape]
-        if tensor.dtype is DType.BOOL:
-            return np.asarray(rng.random(shape) < 0.5)
-        if tensor.dtype.is_real:
-            return np.asarray(rng.integers(-8, 9, shape) / 4, self.concrete(tensor.dtype))
-        low = 0 if tensor.dtype is DType.UINT8 or tensor.name == "where" else -4
-        return np.asarray(rng.integers(low, 5, shape)).astype(self.concrete(tensor.dtype))
-
-    @staticmethod
-    def concrete(dtype: DType) -> np.dtype:
-        return np.dtype({"real": "float64", "int": "int64"}.get(dtype.value, dtype.value))
 
     # ------------------------------------------------------------- operations
 

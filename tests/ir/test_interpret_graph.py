@@ -76,7 +76,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"x": np.zeros((3, 8)), "y": np.zeros(4, complex)}, "E0801", "takes real, not complex128"),
     ({"x": np.zeros((3, 8)), "y": np.zeros(4), "z": 1.0}, "E0801", "absent from this graph"),
     ({"x": np.zeros((3, 8)), "y": np.zeros(5)}, "E0804", "declared as [n + 1] where n = 3"),
-    ({"x": np.zeros((3, 7)), "y": np.zeros(4)}, "E0804", "size `m` has no value"),
+    (
+        {"x": np.zeros((3, 7)), "y": np.zeros(4)},
+        "E0804",
+        "`x` is 7, which is not `2 * m` for any size `m`",
+    ),
     ({"x": np.zeros((7, 8)), "y": np.zeros(8)}, "E0804", "size `n` is 7, more than its bound 6"),
     ({"x": np.zeros((3, 2)), "y": np.zeros(4)}, "E0501", "m is 1 and x is [3, 2]\n  = n = 3"),
 ]

@@ -222,6 +222,14 @@ def test_affine_and_divisible() -> None:
     assert not shapes.divisible(e("add", e("mul", I0, 6), N), 2)
 
 
+def test_linear_in_indices_with_coefficients_of_symbols() -> None:
+    half = shapes.floordiv(M, c(2))
+    found = shapes.linear(e("add", e("mul", e("add", e("mul", I0, N), J), half), M))
+    assert found == ({I0: shapes.mul(N, half), J: half}, M)
+    assert shapes.linear(e("mul", I0, J)) is None
+    assert shapes.linear(shapes.floordiv(I0, c(2))) is None
+
+
 def test_logic_folds() -> None:
     p = e("lt", N, M)
     assert shapes.logical_and(TRUE, p) is p

@@ -32,6 +32,10 @@ class Case:
     tolerance: float = 1e-5
     bounds: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     """Extents of outputs that the data decides: output -> dimension -> upper bound."""
+    variables: Mapping[str, Array] = field(default_factory=dict)
+    """Values of the operator's variables by the names that it declares."""
+    updated: Mapping[str, Array] = field(default_factory=dict)
+    """What some of them must be after the call."""
 
     @property
     def text(self) -> str:
@@ -45,8 +49,9 @@ class Case:
 
     @property
     def results(self) -> list[Array]:
-        """The expected outputs of the graph, packs taken apart."""
-        return [array for value in self.expected for array in _items(value)]
+        """The expected outputs of the graph, packs taken apart, and variables after the call."""
+        outputs = [array for value in self.expected for array in _items(value)]
+        return [*outputs, *self.updated.values()]
 
 
 Make = Callable[[np.random.Generator], Case]
@@ -54,18 +59,22 @@ Make = Callable[[np.random.Generator], Case]
 
 @dataclass(frozen=True)
 class Family:
-    """The cases of one operator: made at random, each from its own seed."""
+    """The cases of one operator: made at random, each from its own seed.
+
+    Of several ways to make a case, each has its turn.
+    """
 
     operator: str
-    make: Make
+    make: Make | Sequence[Make]
     oracle: str
     count: int = 24
 
     def case(self, number: int) -> Case:
         """The case of that number, the same in every run."""
         seed = self.seed(number)
+        make = self.make if callable(self.make) else self.make[number % len(self.make)]
         with np.errstate(all="ignore"):
-            return self.make(np.random.default_rng(seed))
+            return make(np.random.default_rng(seed))
 
     def seed(self, number: int) -> int:
         return zlib.crc32(f"{self.operator} {number}".encode())

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from . import blocks, elementwise, layout, linalg, moving, neural, reduction, windows
+from . import (
+    blocks,
+    elementwise,
+    images,
+    layers,
+    layout,
+    linalg,
+    moving,
+    neural,
+    pooling,
+    quantize,
+    random,
+    recurrent,
+    reduction,
+    regions,
+    selection,
+    windows,
+)
 from .case import Family
 
 FAMILIES: list[Family] = [
@@ -13,5 +30,13 @@ FAMILIES: list[Family] = [
     *reduction.FAMILIES,
     *linalg.FAMILIES,
     *windows.FAMILIES,
+    *pooling.FAMILIES,
     *neural.FAMILIES,
+    *recurrent.FAMILIES,
+    *layers.FAMILIES,
+    *random.FAMILIES,
+    *images.FAMILIES,
+    *regions.FAMILIES,
+    *quantize.FAMILIES,
+    *selection.FAMILIES,
 ]

@@ -307,4 +307,112 @@ NN = [
     *_axes("nn.softmax", {}, _C),
 ]
 
-REJECTED = [*LAYOUT, *MATH, *LINALG, *NN]
+_LINE = "real[1,4,6]"
+_LAYERS: list[tuple[str, dict[str, object]]] = [
+    ("'channels' must be positive", {"channels": 0}),
+    ("'size' must be positive", {"size": [-1]}),
+    ("'stride' must be positive", {"stride": 0}),
+    ("'dilation' must be positive", {"dilation": 0}),
+    ("'groups' must be positive", {"groups": 0}),
+    ("input channels must be divisible", {"groups": 3}),
+]
+_TAPS: dict[str, object] = {"channels": 4, "size": [3]}
+
+LAYER = [
+    R("layer.linear", "'channels' must be positive", {"channels": 0}, [_M]),
+    *(R("layer.conv", message, {**_TAPS, **given}, [_LINE]) for message, given in _LAYERS),
+    *(R("layer.deconv", message, {**_TAPS, **given}, [_LINE]) for message, given in _LAYERS),
+    R("layer.conv", "the padded input must not", {**_TAPS, "padding": 0, "dilation": 3}, [_LINE]),
+    R("layer.conv", "'channels' must be divisible", {"channels": 5, "size": [3], "groups": 2},
+      [_LINE]),
+    R("layer.deconv", "'output_size' does not have", {**_TAPS, "output_size": [7]}, [_LINE]),
+    R("layer.deconv", "the padding is larger", {**_TAPS, "padding": 5}, [_LINE]),
+    R("layer.batch_norm", "'epsilon' must not", {"epsilon": -1.0}, [_LINE]),
+    R("layer.batch_norm", "'momentum' must be", {"momentum": -0.5}, [_LINE]),
+    R("layer.batch_norm", "'momentum' must be", {"momentum": 1.5}, [_LINE]),
+]  # fmt: skip
+
+_DRAWN: dict[str, dict[str, object]] = {"uniform": {}, "normal": {}, "bernoulli": {"prob": 0.5}}
+
+RAND = [
+    *(
+        R(f"rand.{name}", "must not be negative", {"shape": [-1, -2], **given}, [])
+        for name, given in _DRAWN.items()
+    ),
+    R("rand.uniform", "must not be less", {"shape": [2], "min": 1.0, "max": 0.5}, []),
+    R("rand.draw", "must not be negative", {"shape": [-1], "min": 0.0, "max": 1.0}, ["int[]"]),
+    R("rand.draw", "must not be less", {"shape": [2], "min": 1.0, "max": 0.5}, ["int[]"]),
+    R("rand.normal", "'std' must not", {"shape": [2], "std": -1.0}, []),
+    R("rand.bernoulli", "'prob' must be", {"shape": [2], "prob": -0.5}, []),
+    R("rand.bernoulli", "'prob' must be", {"shape": [2], "prob": 1.5}, []),
+]
+
+_SAMPLED = ("nearest_downsample", "nearest_upsample", "area_downsample", "linear_upsample")
+_RESIZED = ("nearest_resize", "linear_resize", "cubic_resize", "resize")
+_ROIS = [_X, "real[2,4]", "int[2]"]
+
+IMAGE = [
+    *(case for n in _SAMPLED for case in _axes(f"image.{n}", {}, _C, items="factor")),
+    *(R(f"image.{n}", "'factor' must be positive", {"factor": [1, 0]}, [_M]) for n in _SAMPLED),
+    *(
+        R(f"image.{n}_downsample", "must be divisible by 'factor'", {"factor": [2, 2]}, [_M])
+        for n in ("nearest", "area")
+    ),
+    *(case for n in _RESIZED for case in _axes(f"image.{n}", {}, _C, items="size")),
+    *_axes("image.rescale", {"factor": 1.0}, _C),
+    *(R(f"image.{n}", "'size' must be positive", {"size": [1, 0]}, [_M]) for n in _RESIZED),
+    R("image.rescale", "the rounded extents must be positive", {"factor": [0.2, 1.0]}, [_M]),
+    *(
+        R(f"image.{n}", "must have elements along", {"axes": [1], "size": 2}, ["real[2,0]"])
+        for n in _RESIZED
+    ),
+    *(
+        R(f"image.{n}", "'coordinate_transform' must be",
+          {"coordinate_transform": "HALF_PIXEL", "factor" if n == "rescale" else "size": value},
+          [_M])
+        for n, value in [*((n, 2) for n in _RESIZED), ("rescale", 1.0)]
+    ),
+    *(
+        R(f"image.{n}", "'rounding_method' must be", {"rounding_method": "ROUND", item: value},
+          [_M])
+        for n, item, value in (
+            ("nearest_resize", "size", 2), ("resize", "size", 2), ("rescale", "factor", 1.0)
+        )
+    ),
+    R("image.resize", "'mode' must be", {"size": 2, "mode": "AREA"}, [_M]),
+    R("image.rescale", "'mode' must be", {"factor": 1.0, "mode": "AREA"}, [_M]),
+    R("image.max_roi_pool", "'output_size' must be positive", {"output_size": [1, 0]}, _ROIS),
+    R("image.avg_roi_pool", "'output_size' must be positive", {"output_size": [0, 1]}, _ROIS),
+    R("image.grid_sample", "'mode' must be", {"mode": "BICUBIC"}, [_X, "real[1,5,5,2]"]),
+    R("image.grid_sample", "'padding' must be", {"padding": "BORDER"}, [_X, "real[1,5,5,2]"]),
+    R("image.grid_sample", "must have elements", {"padding": "REFLECT"},
+      ["real[1,1,0,3]", "real[1,5,5,2]"]),
+]  # fmt: skip
+
+_ZERO: dict[str, object] = {"zero_point": 0, "scale": 1.0, "bits": 8}
+_SPAN: dict[str, object] = {"min": -1.0, "max": 1.0, "bits": 8}
+
+QUANT = [
+    R("quant.zero_point_linear_quantize", "'scale' must be positive", {**_ZERO, "scale": 0.0},
+      [_M]),
+    R("quant.zero_point_linear_quantize", "'bits' must be positive", {**_ZERO, "bits": 0}, [_M]),
+    R("quant.min_max_linear_quantize", "'bits' must be positive", {**_SPAN, "bits": 0}, [_M]),
+    R("quant.min_max_linear_quantize", "'bits' must be greater than 1",
+      {**_SPAN, "bits": 1, "symmetric": True}, [_M]),
+    R("quant.min_max_linear_quantize", "'min' must not be greater",
+      {**_SPAN, "max": [1.0, -2.0, 1.0]}, [_M]),
+]  # fmt: skip
+
+_NMS = ["real[1,5,4]", "real[1,2,5]"]
+
+ALGO = [
+    *_axis("algo.top_k", {"k": 1}, _M, outputs="y, w"),
+    R("algo.top_k", "'k' must be positive", {"k": 0}, [_M], "y, w"),
+    R("algo.nonmax_suppress", "'box_format' must be", {"box_format": "CORNER"}, _NMS),
+    R("algo.nonmax_suppress", "'iou_threshold' must be", {"iou_threshold": 1.5}, _NMS),
+    R("algo.nonmax_suppress", "'iou_threshold' must be", {"iou_threshold": -0.5}, _NMS),
+    R("algo.nonmax_suppress", "'max_outputs_per_class' must not", {"max_outputs_per_class": -1},
+      _NMS),
+]  # fmt: skip
+
+REJECTED = [*LAYOUT, *MATH, *LINALG, *NN, *LAYER, *RAND, *IMAGE, *QUANT, *ALGO]

@@ -1,11 +1,9 @@
-"""Cases of convolution and pooling; oracles are PyTorch, NumPy and ONNX Runtime."""
+"""Windows, and cases of linear layers and convolution; oracles are PyTorch and ONNX Runtime."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +11,7 @@ import torch.nn.functional as F
 from numpy.lib.stride_tricks import sliding_window_view
 
 from .case import Array, Case, Family
-from .draw import Rng, axes, choice, coin, integer, reals, signed
+from .draw import Rng, choice, coin, integer, reals
 from .onnx_oracle import run_onnx
 
 # ------------------------------------------------------------ the arithmetic of windows
@@ -257,7 +255,7 @@ def deconv_onnx(rng: Rng) -> Case:
     return Case("nn.deconv", given, (x, w, bias), (y,))
 
 
-# -------------------------------------------------------------------- pooling 4.4.2
+# ---------------------------------------------------------------- windows of an array
 
 
 def taps(x: Array, chosen: Sequence[int], windows: Sequence[Window], ceil: bool,
@@ -279,84 +277,9 @@ def taps(x: Array, chosen: Sequence[int], windows: Sequence[Window], ceil: bool,
     return y
 
 
-Pool = Callable[[Array, tuple[int, ...]], Array]
-
-
-def _pool(name: str, rng: Rng) -> Case:
-    rank = integer(rng, 3, 5)
-    if coin(rng, 0.5):
-        chosen = list(range(2, rank))
-        given: dict[str, object] = {}
-    else:
-        rank = integer(rng, 1, 4)
-        chosen = axes(rng, rank, least=1)
-        given = {"axes": [signed(rng, a, rank) for a in chosen]}
-    extents = [integer(rng, 1, 3) for _ in range(rank)]
-    for axis in chosen:
-        extents[axis] = integer(rng, 2, 8 if len(chosen) < 3 else 5)
-    windows, ceil, more = draw_windows(rng, [extents[a] for a in chosen])
-    given |= {"size": [w.size for w in windows], **more}
-    x = reals(rng, extents)
-    last = tuple(range(-len(chosen), 0))
-    if name == "max_pool":
-        y = taps(x, chosen, windows, ceil, -np.inf).max(last)
-    elif name == "sum_pool":
-        y = taps(x, chosen, windows, ceil, 0.0).sum(last)
-    elif name == "lp_pool":
-        p = float(integer(rng, 1, 8)) / 2
-        given["p"] = p
-        y = (taps(np.abs(x), chosen, windows, ceil, 0.0) ** p).sum(last) ** (1 / p)
-    else:
-        ignore = coin(rng)
-        if not ignore or coin(rng):
-            given["ignore_border"] = ignore
-        z = x * x if name == "rms_pool" else x
-        sums = taps(z, chosen, windows, ceil, 0.0).sum(last)
-        inside = taps(np.ones_like(x), chosen, windows, ceil, 0.0).sum(last)
-        count = np.maximum(inside, 1.0) if ignore else math.prod(w.size for w in windows)
-        y = np.sqrt(sums / count) if name == "rms_pool" else sums / count
-    return Case(f"nn.{name}", given, (x,), (np.asarray(y),))
-
-
-def _pool_onnx(name: str, rng: Rng) -> Case:
-    """Where every window begins in the padded input, ONNX defines the same numbers."""
-    rank = choice(rng, (1, 2))
-    while True:
-        space = [integer(rng, 4, 9) for _ in range(rank)]
-        windows, ceil, given = draw_windows(rng, space, explicit=True)
-        if all(
-            max(w.before, w.after) < w.size and (w.count(n, ceil) - 1) * w.stride < n + w.before
-            for w, n in zip(windows, space, strict=True)
-        ):
-            break
-    x = reals(rng, [2, 3, *space])
-    attributes: dict[str, object] = {
-        "kernel_shape": [w.size for w in windows],
-        "strides": [w.stride for w in windows],
-        "dilations": [w.dilation for w in windows],
-        "pads": [w.before for w in windows] + [w.after for w in windows],
-        "ceil_mode": int(ceil),
-    }
-    given["size"] = [w.size for w in windows]
-    if name == "lp_pool":
-        p = integer(rng, 1, 3)
-        given["p"], attributes["p"] = float(p), p
-    operator = {"max_pool": "MaxPool", "avg_pool": "AveragePool", "lp_pool": "LpPool"}[name]
-    y = run_onnx(operator, [x], **attributes)
-    return Case(f"nn.{name}", given, (x,), (y,))
-
-
 FAMILIES = [
     Family("nn.linear", linear, "PyTorch"),
     Family("nn.conv", conv, "PyTorch", 60),
     Family("nn.deconv", deconv, "PyTorch", 60),
     Family("nn.deconv", deconv_onnx, "ONNX Runtime"),
-    *(
-        Family(f"nn.{n}", partial(_pool, n), "NumPy", 40)
-        for n in ("max_pool", "sum_pool", "avg_pool", "rms_pool", "lp_pool")
-    ),
-    *(
-        Family(f"nn.{n}", partial(_pool_onnx, n), "ONNX Runtime")
-        for n in ("max_pool", "avg_pool", "lp_pool")
-    ),
 ]

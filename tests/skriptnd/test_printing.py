@@ -218,32 +218,3 @@ def test_layout() -> None:
 def test_layout_of_the_later_dialect() -> None:
     text = printer.format_module(parse(MESSY), "later")
     assert "unroll..(j -> k) with z = x[j][i,] * 2:\n        y[j][i,] >?= sqrt(z) <? 1.0," in text
-
-
-LONG = (
-    "@using {{ v = {}; }} @assert {{ {}: 'm'; }} @lower {{ y[i..] += {}, i < n | {}; }}"
-    " @compose {{ y = some.operation{{name_of_attribute={}}}({}); }}"
-)
-TERMS = "first_name * second_name[i..] - (third_name + fourth_name) * fifth_name"
-
-
-@pytest.mark.parametrize(
-    "term",
-    [
-        " + ".join([TERMS] * 4),
-        " && ".join([f"{TERMS} < 0"] * 4),
-        f"{TERMS} + 1 > 0 ? {TERMS} : {TERMS} > 2 ? {TERMS} : {TERMS}",
-        f"{TERMS} ?? {TERMS} ?? {TERMS}",
-        "[" + ", ".join(["item_of_a_list + 1"] * 12) + "]",
-        f"({TERMS} + {TERMS}) * ({TERMS} - {TERMS}) + ..",
-        '"' + "words and {a + b} words " * 12 + '"',
-    ],
-)
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_long_lines_are_broken(term: str, dialect: str) -> None:
-    arguments = ", ".join(["argument_of_an_operator"] * 8)
-    text = f"operator f {{ {LONG.format(term, term, term, term, 'a', arguments)} }}"
-    module = parse(text)
-    printed = printer.format_module(module, dialect)
-    assert parse(printed) == module
-    assert max(map(len, printed.split("\n"))) <= 100

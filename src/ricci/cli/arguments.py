@@ -15,7 +15,7 @@ Action = Callable[[argparse.Namespace], int]
 
 def make_parser() -> argparse.ArgumentParser:
     from .. import __version__
-    from . import bench, check, init, run, settings, show
+    from . import bench, check, fmt, init, run, settings, show
 
     parser = argparse.ArgumentParser(
         prog="ricci",
@@ -28,6 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     show.register(commands)
     run.register(commands)
     init.register(commands)
+    fmt.register(commands)
     bench.register(commands)
     settings.register(commands)
     return parser
@@ -71,6 +72,12 @@ def add_bindings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_quantize(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--quantize", action="store_true", help="invoke the quantizers that @quantize names"
+    )
+
+
 def add_execution(parser: argparse.ArgumentParser) -> None:
     """The arguments that say how to compile, and what to call with."""
     parser.add_argument(
@@ -81,6 +88,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "--threads", type=positive, metavar="N", help=knobs["threads"].help.partition(";")[0]
     )
     add_types(parser)
+    add_quantize(parser)
     parser.add_argument(
         "--input",
         metavar="NAME=FILE",

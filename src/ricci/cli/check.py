@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from .. import api
 from ..diagnostics import Diagnostic, Error
+from ..frontends.skriptnd.syntax import Operator
 from .arguments import Commands, add_bindings, add_command, add_json
 from .model import load_model
 from .output import count, print_diagnostics, print_json
@@ -33,7 +34,7 @@ def _check_path(path: str, options: Namespace) -> dict[str, object]:
     try:
         first = load_model(options, path)
         findings = first.warnings
-        rest = [load_model(options, path, graph) for graph in first.graphs[1:]]
+        rest = [_load_other(options, path, g) for g in _others(first)]
         lines = [f"graph {m.operator.name}: {_describe(m)}" for m in (first, *rest)]
     except Error as problem:
         ok, findings = False, problem.diagnostics
@@ -42,6 +43,24 @@ def _check_path(path: str, options: Namespace) -> dict[str, object]:
         print_diagnostics(() if ok else findings)
     shown = [d.to_json() for d in findings]
     return {"path": path, "ok": ok, "graphs": lines, "diagnostics": shown}
+
+
+def _others(first: api.Model) -> list[Operator]:
+    """The graphs besides the first; those that only others invoke are checked as their parts."""
+    parts = first.program.subgraphs()
+    found = [g for g in first.program.graphs() if g.name not in parts]
+    return [g for g in found if g is not first.operator]
+
+
+def _load_other(options: Namespace, path: str, graph: Operator) -> api.Model:
+    """Load with the values of those attributes that the graph has; the first must have all."""
+    names = {p.name for p in graph.attributes}
+    types = {p.name for p in graph.dtypes}
+    chosen = {
+        "attrib": [pair for pair in options.attrib if pair[0] in names],
+        "type": [pair for pair in options.type if pair[0] in types],
+    }
+    return load_model(Namespace(**vars(options) | chosen), path, graph.name)
 
 
 def _describe(model: api.Model) -> str:

@@ -8,7 +8,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from ..diagnostics import error
-from ..frontends.skriptnd.storage import is_stored, variable_path, write_tensor
+from ..frontends.skriptnd.storage import write_tensor
+from ..frontends.skriptnd.stored_names import find_files, variable_path
 from ..ir.nodes import Graph, Tensor
 from ..ir.shapes import as_int
 from ..progress import show_progress
@@ -37,7 +38,7 @@ def init(options: Namespace) -> int:
 def write_random_weights(folder: Path, graph: Graph, seed: int = 0, force: bool = False) -> None:
     """Draw a value for every variable of a graph and write it; `Error` E0707 if some exist."""
     files = [variable_path(folder, t.name) for t in graph.variables]
-    existing = [variable_path(folder, t.name) for t in graph.variables if is_stored(folder, t.name)]
+    existing = list(find_files(folder, [t.name for t in graph.variables]).values())
     if existing and not force:
         raise error(
             "E0707",

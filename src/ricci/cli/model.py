@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_model(options: Namespace, path: str | None = None, graph: str | None = None) -> api.Model:
-    """Load the model with the bindings of `--attrib`, `--type` and `--graph`; show warnings.
+    """Load the model as `--graph`, `--attrib`, `--type` and `--quantize` say; show warnings.
 
     Those of a program are shown with its first graph, not again for a `graph` besides.
     """
@@ -26,7 +26,7 @@ def load_model(options: Namespace, path: str | None = None, graph: str | None = 
     )
     if graph is None:
         print_diagnostics(model.warnings)
-    return model
+    return model.quantized() if getattr(options, "quantize", False) else model
 
 
 def compile_model(model: api.Model, options: Namespace) -> Executable:

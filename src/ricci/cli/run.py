@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..diagnostics import error
 from ..frontends.skriptnd.folder import make_folder
 from ..frontends.skriptnd.storage import read_tensor, write_tensor
+from ..ir.interpret_bind import hidden_ports
 from ..ir.nodes import Graph, Port, Symbol, Tensor
 from ..ir.rewrite import walk
 from ..ir.shapes import as_int, evaluate
@@ -81,18 +82,28 @@ def read_inputs(graph: Graph, options: Namespace) -> dict[str, Value]:
     sizes = read_sizes(graph, options.set)
     rng = None if options.random is None else np.random.default_rng(options.random)
     values: dict[str, Value] = {}
-    for port in graph.inputs:
+    lengths = {tensor: symbol for symbol, tensor in graph.sizes}
+    for port in visible_ports(graph.inputs):
         if port.name in files:
             arrays = [_read_array(Path(f)) for f in files[port.name].split(",")]
             values[port.name] = arrays if port.packed else arrays[0]
-        elif not port.optional:
-            values[port.name] = _draw_port(port, rng, sizes)
+        elif port.tensors or not port.optional:
+            length = None if port.length is None else lengths[port.length]
+            values[port.name] = _draw_port(port, rng, sizes, length)
     return values
 
 
+def visible_ports(ports: Sequence[Port]) -> list[Port]:
+    """The ports that callers see: those of lengths of packs are not among them."""
+    hidden = hidden_ports(ports)
+    return [port for port in ports if port not in hidden]
+
+
 def read_sizes(graph: Graph, pairs: Sequence[tuple[str, int]]) -> dict[Symbol, int]:
-    """The sizes of `--set` by the symbols of the graph."""
+    """The sizes of `--set` by the symbols of the graph, and of the lengths of its packs."""
     known = {s.name: s for s in graph.symbols}
+    lengths = {port.length for port in graph.inputs if port.length is not None}
+    known |= {s.name: s for s, tensor in graph.sizes if tensor in lengths}
     for name, value in pairs:
         if name not in known:
             notes = [f"it has: {', '.join(known) or 'none'}"]
@@ -119,14 +130,25 @@ def _read_array(path: Path) -> Array:
         raise error("E0701", f"cannot read `{path}` as a NumPy array: {reason}") from problem
 
 
-def _draw_port(port: Port, rng: np.random.Generator | None, sizes: Mapping[Symbol, int]) -> Value:
+def _draw_port(
+    port: Port,
+    rng: np.random.Generator | None,
+    sizes: Mapping[Symbol, int],
+    length: Symbol | None = None,
+) -> Value:
     if rng is None:
+        help = f"--input {port.name}=FILE, or --random SEED to draw it"
+        if port.optional:
+            help += f", or --attrib {port.name}=null to leave it out"
+        raise error("E0801", f"input `{port.name}` is not given", help=help)
+    if length is not None and length not in sizes:
         raise error(
             "E0801",
-            f"input `{port.name}` is not given",
-            help=f"--input {port.name}=FILE, or --random SEED to draw it",
+            f"input `{port.name}` cannot be drawn: its length `{length.name}` is open",
+            help=f"--set {length.name}=N gives it",
         )
-    arrays = [_draw(tensor, rng, sizes) for tensor in port.tensors]
+    count = len(port.tensors) if length is None else sizes[length]
+    arrays = [_draw(tensor, rng, sizes) for tensor in port.tensors[:count]]
     return arrays if port.packed else arrays[0]
 
 
@@ -152,9 +174,9 @@ def _draw(tensor: Tensor, rng: np.random.Generator, sizes: Mapping[Symbol, int])
 
 def name_outputs(ports: tuple[Port, ...], result: object) -> dict[str, Value]:
     """The result of a call by the names of the outputs."""
-    results = result if len(ports) != 1 else (result,)
+    results = result if len(visible_ports(ports)) != 1 else (result,)
     assert isinstance(results, tuple)
-    return dict(zip((port.name for port in ports), results, strict=True))
+    return dict(zip((port.name for port in visible_ports(ports)), results, strict=True))
 
 
 def write_outputs(where: str, outputs: Mapping[str, Value]) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
+from .. import api
 from ..ir import nodes
 from ..ir.text import format_expr
-from .arguments import Commands, add_command, add_json, add_model, add_types
+from .arguments import Commands, add_command, add_json, add_model, add_quantize, add_types
 from .model import load_model
 from .output import print_json, print_table
+from .run import visible_ports
 
-STAGES = ("syntax", "graph", "ir", "loops", "llvm", "asm")
+STAGES = ("syntax", "sknd", "graph", "ir", "loops", "llvm", "asm")
 
 
 def register(commands: Commands[ArgumentParser]) -> None:
@@ -21,14 +23,20 @@ def register(commands: Commands[ArgumentParser]) -> None:
         "--stage",
         choices=STAGES,
         default="graph",
-        help="syntax: the text in the formatter's form; graph: a table of operations (default); "
-        "ir: their formulas; loops: fused kernels; llvm, asm: generated code",
+        help="syntax: the text in the formatter's form; sknd: what was composed, as a program; "
+        "graph: a table of operations (default); ir: their formulas; loops: fused "
+        "kernels; llvm, asm: generated code",
     )
+    parser.add_argument("--graphs", action="store_true", help="name the graphs there are, no more")
     add_types(parser)
+    add_quantize(parser)
     add_json(parser)
 
 
 def show(options: Namespace) -> int:
+    if options.graphs:
+        _show_graphs(api.graphs(options.path), options.json)
+        return 0
     model = load_model(options)
     if options.stage == "graph":
         _show_operations(model.graph, options.json)
@@ -41,6 +49,13 @@ def show(options: Namespace) -> int:
     return 0
 
 
+def _show_graphs(names: tuple[str, ...], as_json: bool) -> None:
+    if as_json:
+        print_json(names)
+    else:
+        print(*names, sep="\n", end="\n" * bool(names))
+
+
 def _show_operations(graph: nodes.Graph, as_json: bool) -> None:
     """A table of what the graph takes, computes and gives; names without those of the graph."""
     prefix = f"{graph.name}."
@@ -48,6 +63,7 @@ def _show_operations(graph: nodes.Graph, as_json: bool) -> None:
     rows += [["variable", _tensor(t, prefix), ""] for t in graph.variables]
     rows += [*_steps(graph.operations, prefix)]
     rows += [*_ports("output", graph.outputs, prefix)]
+    rows += [_quantizer(*entry, prefix) for entry in graph.quantization]
     header = ["operation", "result", "attributes"]
     if as_json:
         print_json([dict(zip(header, row, strict=True)) for row in rows])
@@ -56,8 +72,15 @@ def _show_operations(graph: nodes.Graph, as_json: bool) -> None:
 
 
 def _ports(what: str, ports: tuple[nodes.Port, ...], prefix: str) -> Iterator[list[str]]:
-    for port in ports:
+    for port in visible_ports(ports):
         yield [what, ", ".join(_tensor(t, prefix) for t in port.tensors) or port.name, ""]
+
+
+def _quantizer(
+    tensor: nodes.Tensor, operator: str, attributes: tuple[tuple[str, str], ...], prefix: str
+) -> list[str]:
+    values = "".join(f", {name}={text}" for name, text in attributes)
+    return ["quantize", _tensor(tensor, prefix), operator + values]
 
 
 def _steps(steps: tuple[nodes.Step, ...], prefix: str, indent: str = "") -> Iterator[list[str]]:

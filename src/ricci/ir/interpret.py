@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import config
 from ..diagnostics import error
 from ..dtypes import DType
 from ..source import NOWHERE
 from . import shapes
 from .interpret_assignment import execute
-from .interpret_bind import bind_inputs, bind_variables, set_size, unknown_checks
+from .interpret_bind import bind_inputs, bind_variables, check, hidden_ports, set_size
 from .interpret_block import Store
 from .interpret_scalar import Array
-from .nodes import Branch, Graph, Loop, Operation, Port, Region, Step, Symbol, Tensor
+from .nodes import Branch, Check, Graph, Loop, Operation, Port, Region, Step, Symbol, Tensor
+from .rewrite import all_steps, free_symbols, loop_results, step_tensors
 
 Argument = npt.ArrayLike | Sequence[npt.ArrayLike]
 Result = Array | list[Array]
@@ -43,19 +45,23 @@ def interpret(
     of updated variables are put into `updated`, if given.
 
     Raises `Error`: E0801 for wrong arguments, E0804 for sizes that do not agree, E0501 for
-    a check that fails, E0802 for an index out of range, E0803 for integer division by zero.
+    a check that fails, E0802 for an index out of range, E0803 for integer division by zero,
+    E0806 for a loop that does not end.
     """
     run = _Run(graph, Store(real, int))
     with np.errstate(all="ignore"):
         bind_inputs(graph, inputs, run.store)
         bind_variables(graph, variables or {}, run.store)
-        run.check_sizes()
-        for tensor in graph.constants:
-            run.define_constant(tensor)
+        run.start()
         run.steps(graph.operations)
     if updated is not None:
         updated.update((old.name, run.store.arrays[new].copy()) for old, new in graph.updates)
-    return {port.name: run.result(port) for port in graph.outputs}
+    hidden = hidden_ports(graph.outputs)
+    return {port.name: run.result(port) for port in graph.outputs if port not in hidden}
+
+
+_MOST_STEPS = 1 << 20
+"""Steps of loops in one call, unless the setting `loop_steps` says another number."""
 
 
 class _Run:
@@ -64,14 +70,30 @@ class _Run:
     def __init__(self, graph: Graph, store: Store) -> None:
         self.graph = graph
         self.store = store
-        self._checks = list(graph.checks)
+        self._steps_left: int = config.get("loop_steps") or _MOST_STEPS
         self._sizes: dict[Tensor, list[Symbol]] = {}
         for symbol, tensor in graph.sizes:
             self._sizes.setdefault(tensor, []).append(symbol)
+        self._checks: dict[Symbol, list[Check]] = {}
+        for item in graph.checks:
+            for symbol in free_symbols(item.condition):
+                self._checks.setdefault(symbol, []).append(item)
+        self._inner: dict[Loop, list[Symbol]] = {}
+
+    def start(self) -> None:
+        """Make the checks of all that the arguments define, and the constants."""
+        for item in self.graph.checks:
+            check(item, self.store)
+        for tensor in self.graph.constants:
+            self.define_constant(tensor)
+        for port in self.graph.inputs:
+            for tensor in port.tensors:
+                self.assign(tensor, self.store.arrays[tensor])
 
     def result(self, port: Port) -> Result:
         """The arrays of an output, copied: an output may be an argument passed on."""
-        arrays = [self.store.arrays[t].copy() for t in port.tensors]
+        length = None if port.length is None else int(self.store.arrays[port.length])
+        arrays = [self.store.arrays[t].copy() for t in port.tensors[:length]]
         return arrays if port.packed else arrays[0]
 
     def define_constant(self, tensor: Tensor) -> None:
@@ -94,12 +116,9 @@ class _Run:
         """Give a tensor its value, and the sizes that it defines theirs."""
         self.store.arrays[tensor] = array
         for symbol in self._sizes.get(tensor, ()):
-            set_size(self.store, symbol, int(array), tensor.span)
-            self.check_sizes()
-
-    def check_sizes(self) -> None:
-        """Evaluate the checks whose symbols are known by now, each once."""
-        self._checks = unknown_checks(self._checks, self.store)
+            set_size(self.store, symbol, int(array), symbol.span)
+            for item in self._checks.get(symbol, ()):
+                check(item, self.store)
 
     # ------------------------------------------------------------------ steps
 
@@ -140,11 +159,15 @@ class _Run:
         state = [self.store.arrays[t] for t in loop.initial]
         collected: list[list[Array]] = []
         limit = self._limit(loop)
+        inner = self._inner_symbols(loop)
         step = 0
         while limit is None or step < limit:
+            for symbol in inner:
+                self.store.symbols.pop(symbol, None)
             self._enter(loop, state, step)
             if loop.condition and loop.pretest and not self.region(loop.condition)[0].item():
                 break
+            self._spend_step(loop)
             results = self.region(loop.body)
             state = results[: len(state)]
             collected.append(results[len(state) :])
@@ -156,6 +179,29 @@ class _Run:
         self._assign_all(loop.outputs, state)
         for position, pack in enumerate(loop.collected):
             self._collect(pack, [items[position] for items in collected])
+        if loop.steps is not None:
+            self.assign(loop.steps, np.asarray(step, self.store.dtype(DType.INT)))
+
+    def _spend_step(self, loop: Loop) -> None:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            most = config.get("loop_steps") or _MOST_STEPS
+            raise error(
+                "E0806",
+                f"the loops of this call make more than {most} steps",
+                loop.span,
+                help="set the environment variable RICCI_LOOP_STEPS if they shall make more",
+            )
+
+    def _inner_symbols(self, loop: Loop) -> list[Symbol]:
+        """The sizes that each step of a loop defines anew."""
+        if loop not in self._inner:
+            tensors = list(step_tensors(loop))
+            regions = [loop.body] if loop.condition is None else [loop.body, loop.condition]
+            for step in all_steps([s for region in regions for s in region.operations]):
+                tensors += loop_results(step) if isinstance(step, Loop) else step.outputs
+            self._inner[loop] = [s for t in tensors for s in self._sizes.get(t, ())]
+        return self._inner[loop]
 
     def _limit(self, loop: Loop) -> int | None:
         """The number of steps that the count and the packs allow."""
@@ -171,7 +217,7 @@ class _Run:
         for item, pack in loop.scans:
             self.assign(item, self.store.arrays[pack[step]])
         if loop.index is not None:
-            self.assign(loop.index, np.asarray(step, self.store.dtype(DType.INT)))
+            self.assign(loop.index, np.asarray(step).astype(self.store.dtype(DType.INT)))
 
     def _assign_all(self, tensors: Sequence[Tensor], arrays: Sequence[Array]) -> None:
         for tensor, array in zip(tensors, arrays, strict=True):

@@ -154,6 +154,8 @@ def combine(
     alive: Array | None = None,
 ) -> None:
     """`array[target] = ufunc(array[target], parts)`, every occurrence of an element counting."""
+    if not array.size:
+        return
     view = plain_view(array, target, values.block) if alive is None or alive.all() else None
     if view is not None:
         ufunc(view, parts, out=view)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..diagnostics import Error, error
+from ..dtypes import DType
 from ..source import Span
 from . import shapes
 from .interpret_block import Store
@@ -28,19 +29,37 @@ def bind_inputs(graph: Graph, inputs: Mapping[str, Any], store: Store) -> None:
         known = ", ".join(f"`{p.name}`" for p in graph.inputs) or "none"
         message = f"`{unknown[0]}` is not an input of `{graph.name}`"
         raise error("E0801", message, notes=[f"inputs: {known}"])
+    hidden = hidden_ports(graph.inputs)
     for port in graph.inputs:
-        for tensor, array in zip(port.tensors, _arguments(port, inputs), strict=True):
+        if port in hidden:
+            continue
+        arguments = _arguments(port, inputs)
+        for tensor, array in zip(port.tensors, arguments, strict=False):
             store.arrays[tensor] = as_array(array, tensor, store, f"input `{port.name}`")
+        if port.length is not None:
+            store.arrays[port.length] = np.asarray(len(arguments), store.dtype(DType.INT))
     bind_shapes([t for p in graph.inputs for t in p.tensors], store)
+
+
+def hidden_ports(ports: Sequence[Port]) -> frozenset[Port]:
+    """The ports that hold the lengths of others."""
+    lengths = {p.length for p in ports if p.length is not None}
+    return frozenset(p for p in ports if lengths.intersection(p.tensors))
 
 
 def bind_shapes(tensors: Sequence[Tensor], store: Store) -> None:
     """Give the symbols in the shapes of inputs the values that the store's arrays define.
 
+    Tensors without an array, the last of a pack, become zeros; sizes that no other defines are 0.
     Raises `Error` E0804 or E0801 for a shape that does not fit.
     """
-    _bind_symbols(tensors, store)
+    _bind_symbols([t for t in tensors if t in store.arrays], store)
     for tensor in tensors:
+        if tensor not in store.arrays:
+            for symbol in free_symbols(*tensor.shape):
+                store.symbols.setdefault(symbol, 0)
+            shape = [shapes.evaluate(e, store.symbols) for e in tensor.shape]
+            store.arrays[tensor] = np.zeros(shape, store.dtype(tensor.dtype))
         _check_shape(tensor, store)
 
 
@@ -54,22 +73,32 @@ def _arguments(port: Port, inputs: Mapping[str, Any]) -> Sequence[npt.ArrayLike]
         if not port.tensors:
             raise error("E0801", f"input `{port.name}` is absent from this graph")
         return (given,)
-    if len(given) != len(port.tensors):
-        message = f"input `{port.name}` takes {len(port.tensors)} tensors, not {len(given)}"
+    if len(given) > len(port.tensors) or (port.length is None and len(given) < len(port.tensors)):
+        most = "" if port.length is None else "at most "
+        message = f"input `{port.name}` takes {most}{len(port.tensors)} tensors, not {len(given)}"
         raise error("E0801", message)
     return tuple(given)
 
 
 def bind_variables(graph: Graph, variables: Mapping[str, npt.ArrayLike], store: Store) -> None:
-    """Put the variables into the store; every one of the graph must be there."""
-    missing = [t.name for t in graph.variables if t.name not in variables]
+    """Put the variables into the store; each must be there, or begin with a value."""
+    missing = [t.name for t in graph.variables if t.name not in variables and t.data is None]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing[:8])
         raise error("E0801", f"variables without a value: {names}")
     for tensor in graph.variables:
-        value = variables[tensor.name]
+        value = variables.get(tensor.name)
+        if value is None:
+            value = initial_value(tensor)
         store.arrays[tensor] = as_array(value, tensor, store, f"variable `{tensor.name}`")
         _check_shape(tensor, store)
+
+
+def initial_value(tensor: Tensor) -> Array:
+    """What a variable begins with; its shape is known."""
+    shape = tuple(shapes.evaluate(e, {}) for e in tensor.shape)
+    data = np.array(tensor.data)
+    return data.reshape(shape) if data.ndim else np.full(shape, data)
 
 
 def as_array(value: npt.ArrayLike, tensor: Tensor, store: Store, what: str) -> Array:
@@ -128,9 +157,12 @@ def set_size(store: Store, symbol: Symbol, value: int, span: Span) -> None:
 
 def _check_shape(tensor: Tensor, store: Store) -> None:
     found = store.arrays[tensor].shape
-    unknown = [s for s in free_symbols(*tensor.shape) if s not in store.symbols]
-    if unknown:
-        raise error("E0804", f"size `{unknown[0].name}` has no value", tensor.span)
+    for k, (extent, size) in enumerate(zip(tensor.shape, found, strict=True)):
+        unknown = [s.name for s in free_symbols(extent) if s not in store.symbols]
+        if unknown:
+            form = f"`{format_expr(extent)}` for any size `{unknown[0]}`"
+            message = f"dimension {k} of `{tensor.name}` is {size}, which is not {form}"
+            raise error("E0804", message, tensor.span)
     expected = tuple(shapes.evaluate(e, store.symbols) for e in tensor.shape)
     if found != expected:
         declared = ", ".join(format_expr(e) for e in tensor.shape)
@@ -145,13 +177,16 @@ def _check_shape(tensor: Tensor, store: Store) -> None:
 def unknown_checks(checks: Sequence[Check], store: Store) -> list[Check]:
     """Evaluate the checks whose symbols are known, and give back the others; E0501 for one
     that fails."""
-    unknown = []
-    for check in checks:
-        if any(s not in store.symbols for s in free_symbols(check.condition)):
-            unknown.append(check)
-        elif not shapes.evaluate(check.condition, store.symbols):
-            raise failed_check(check, store)
-    return unknown
+    return [item for item in checks if not check(item, store)]
+
+
+def check(check: Check, store: Store) -> bool:
+    """Whether the symbols of a check are known, so that it could be made; E0501 if it fails."""
+    if any(s not in store.symbols for s in free_symbols(check.condition)):
+        return False
+    if not shapes.evaluate(check.condition, store.symbols):
+        raise failed_check(check, store)
+    return True
 
 
 def failed_check(check: Check, store: Store) -> Error:

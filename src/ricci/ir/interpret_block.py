@@ -78,7 +78,7 @@ class Block:
         for axis, (index, (start, stop)) in enumerate(zip(domain, ranges, strict=True)):
             along = [1] * len(self.shape)
             along[axis] = stop - start
-            self.indices[index] = np.arange(start, stop, dtype=dtype).reshape(along)
+            self.indices[index] = np.arange(start, stop).astype(dtype).reshape(along)
 
     def out_of_range(self, access: Access, dimension: int, values: Array, bad: Array) -> Error:
         """The diagnostic for the first point at which `bad` holds."""
@@ -173,7 +173,7 @@ class Values:
                 return self.block.indices[node]
             case Symbol():
                 dtype = self.block.store.dtype(DType.INT)
-                return np.asarray(self.block.store.symbols[node], dtype)
+                return np.asarray(self.block.store.symbols[node]).astype(dtype)
             case Local():
                 return self._part(node.value)
             case Unary():

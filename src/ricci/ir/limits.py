@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ..diagnostics import error
 from ..dtypes import DType
 from .nodes import Graph, Tensor
-from .rewrite import all_steps
+from .rewrite import all_steps, free_symbols
 from .shapes import interval
 
 _BYTES = {DType.REAL: 4, DType.INT: 8, DType.BOOL: 1, DType.STR: 8}
@@ -25,11 +25,11 @@ def memory_size() -> int:
 
 
 def check_memory(graph: Graph) -> None:
-    """Raise `Error` E0901 if a tensor of a graph, at its largest, is larger than the memory."""
+    """Raise `Error` E0901 if a tensor whose size is fixed is larger than the memory."""
     limit = memory_size()
     for tensor in _tensors(graph):
         size = largest_size(tensor)
-        if size > limit:
+        if size > limit and not free_symbols(*tensor.shape):
             shape = ", ".join(str(interval(e)[1]) for e in tensor.shape)
             raise error(
                 "E0901",
@@ -37,6 +37,11 @@ def check_memory(graph: Graph) -> None:
                 tensor.span,
                 notes=[f"it takes {size / 1e9:.3g} GB, and there are {limit / 1e9:.3g} GB"],
             )
+
+
+def fits_memory(graph: Graph) -> bool:
+    """Whether all tensors of a graph together fit in the memory, with each symbol at its bound."""
+    return sum(map(largest_size, _tensors(graph))) <= memory_size()
 
 
 def largest_size(tensor: Tensor) -> float:

@@ -1,20 +1,22 @@
-"""The lower level of the representation: kernels over buffers.
+"""The lower level of the representation: kernels over buffers, and the jumps between them.
 
 A `Kernel` is one pass over memory that native code is generated for. It is made from one or
-several fused assignments; every extent is a plain integer and every dtype concrete. Scalar
-expressions are those of `ir.nodes`, reading tensors that a `Program` maps to buffers.
+several fused assignments; every dtype is concrete, and an extent is an integer or an expression
+over the sizes of a call. Scalar expressions are those of `ir.nodes`, reading tensors that a
+`Program` maps to buffers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..source import NOWHERE, Span
-from .nodes import Access, Assignment, Expr, Index, Local, Reduction, Tensor
+from .nodes import Access, Assignment, Expr, Index, Local, Reduction, Symbol, Tensor
 from .rewrite import accesses
 
-Kind = Literal["input", "output", "variable", "constant", "kept", "arena"]
+Kind = Literal["input", "output", "variable", "constant", "kept", "arena", "size", "pointer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class Buffer:
 
     Inputs, outputs, variables and constants are numbered as in `Program`; a `kept` block lives as
     long as the executable, and is written when a variable is set. The arena is one block per
-    running call: `offset` counts bytes into it.
+    running call: `offset` counts bytes into it. A `size` is a 64-bit cell of a call, a `pointer`
+    the item of a pack that a `Point` has chosen.
     """
 
     kind: Kind
@@ -40,11 +43,12 @@ class Reduce:
         targets[k] = results[k]                          which may read acc (the locals)
 
     `targets` cover distinct elements for distinct points, and subscripts of targets hold plain
-    indices of `domain` (or constants). `initial` and `results` range over `domain`. A `Skip` that
-    is out of range, or a false `condition`, leaves out that term of the reduction. With no
-    `reduced` indices `values` may be empty, and `initial` is then the value; otherwise there is
-    one term, and `op` "set" replaces the initial value by it. A kernel whose `initial` reads its
-    own targets reads each element where it writes it.
+    indices of `domain` (or constants); those of a map that writes a part may be linear in an index
+    each. `initial` and `results` range over `domain`. A `Skip` that is out of range, or a false
+    `condition`, leaves out that term of the reduction. With no `reduced` indices `values` may be
+    empty, and `initial` is then the value; otherwise there is one term, and `op` "set" replaces the
+    initial value by it. A kernel whose `initial` reads its own targets reads each element where it
+    writes it.
     """
 
     name: str
@@ -86,11 +90,46 @@ Kernel = Reduce | Scatter | Fill
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Lets `item`, which has no bytes of its own, stand for `pack[index]` from here on."""
+
+    item: Tensor
+    pack: tuple[Tensor, ...]
+    index: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choose:
+    """One of two blocks, by a bool of rank 0."""
+
+    test: Tensor
+    then: Block
+    otherwise: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """`before`, then the end if the bool `test` is false, then `body`; and again."""
+
+    before: Block
+    test: Tensor
+    body: Block
+
+
+Action = Kernel | Point | Choose | Repeat
+Block = tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """A whole graph as kernels in order, with the buffers of all tensors that they touch.
 
     `prepare` are the kernels that depend on variables and constants alone: they run whenever one
-    is set. `buffers` has no entry for a tensor that needs none.
+    is set. `symbols` are the sizes of a call: cell `k` of kind `size` holds that of `symbols[k]`,
+    never beyond its bound. The last `defined` of them are set by kernels; for each, a cell
+    after those of all symbols gets the value that the data asks for. Then come the cells of
+    `checks`, which are not 0 where one has failed. `buffers` has no entry for a tensor that needs
+    none.
     """
 
     name: str
@@ -100,10 +139,29 @@ class Program:
     constants: tuple[Tensor, ...]
     kept: tuple[Tensor, ...]
     prepare: tuple[Kernel, ...]
-    kernels: tuple[Kernel, ...]
+    actions: Block
     buffers: dict[Tensor, Buffer]
     arena: int
     """Bytes of the block that the arena buffers share."""
+    symbols: tuple[Symbol, ...] = ()
+    defined: int = 0
+    checks: int = 0
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """All kernels of `actions`, also those in loops and branches, in order."""
+        return tuple(a for a in all_actions(self.actions) if isinstance(a, Reduce | Scatter | Fill))
+
+
+def all_actions(block: Block) -> Iterator[Action]:
+    """The actions of a block and of the blocks in them, outer ones first."""
+    for action in block:
+        yield action
+        match action:
+            case Choose():
+                yield from all_actions((*action.then, *action.otherwise))
+            case Repeat():
+                yield from all_actions((*action.before, *action.body))
 
 
 def tensors_written(kernel: Kernel) -> tuple[Tensor, ...]:

@@ -82,7 +82,7 @@ class Index:
         return DType.INT
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Local:
     """A scalar computed once per iteration of its assignment and used in several places."""
 
@@ -202,8 +202,8 @@ Scalar = bool | int | float | str
 class Tensor:
     """An array with a shape of extents.
 
-    `data`, of a constant only: one scalar fills the whole tensor, a tuple lists all its
-    elements in row-major order.
+    `data`, of a constant: one scalar fills the whole tensor, a tuple lists all its elements in
+    row-major order. Of a variable: the value that it has until one is set.
     """
 
     name: str
@@ -294,7 +294,7 @@ class Loop:
     the first results of the body are the new values of the variables, the others are
     collected into packs. It ends when `count` steps are done, when a pack ends, or when
     `condition` is false, tested before the body (`pretest`) or after it. `outputs` are the
-    final variables, `collected` one pack per other result.
+    final variables, `collected` one pack per other result, `steps` the number of steps done.
     """
 
     outputs: tuple[Tensor, ...]
@@ -307,6 +307,7 @@ class Loop:
     index: Tensor | None = None
     condition: Region | None = None
     pretest: bool = True
+    steps: Tensor | None = None
     span: Span = field(default=NOWHERE, repr=False)
 
 
@@ -320,12 +321,15 @@ class Port:
     """A named argument or result: one tensor, or a pack of them.
 
     An optional input that is absent from this graph has `tensors = ()` and `optional = True`.
+    A pack with a `length` has so many tensors in a call; the others are zeros inside the graph.
+    The length, a rank-0 integer, is the tensor of a port of its own that callers do not see.
     """
 
     name: str
     tensors: tuple[Tensor, ...]
     packed: bool = False
     optional: bool = False
+    length: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,6 +343,7 @@ def substitute_tensors(step: Step, replacements: Mapping[Tensor, Tensor]) -> Ste
                 body=region(step.body),
                 count=new(step.count) if isinstance(step.count, Tensor) else step.count,
                 index=None if step.index is None else new(step.index),
+                steps=None if step.steps is None else new(step.steps),
                 condition=None if step.condition is None else region(step.condition),
             )
 
@@ -354,7 +355,10 @@ def substitute_graph(graph: Graph, replacements: Mapping[Tensor, Tensor]) -> Gra
         return tuple(dict.fromkeys(replacements.get(t, t) for t in tensors))
 
     def port(old: Port) -> Port:
-        return replace(old, tensors=tuple(replacements.get(t, t) for t in old.tensors))
+        length = None if old.length is None else replacements.get(old.length, old.length)
+        return replace(
+            old, tensors=tuple(replacements.get(t, t) for t in old.tensors), length=length
+        )
 
     return replace(
         graph,
@@ -381,6 +385,18 @@ def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
                 yield from all_steps(step.body.operations)
                 if step.condition is not None:
                     yield from all_steps(step.condition.operations)
+
+
+def loop_results(loop: Loop) -> tuple[Tensor, ...]:
+    """What a loop computes: final variables, the items of its packs, the number of steps."""
+    steps = () if loop.steps is None else (loop.steps,)
+    return (*loop.outputs, *(t for pack in loop.collected for t in pack), *steps)
+
+
+def step_tensors(loop: Loop) -> tuple[Tensor, ...]:
+    """What each step of a loop begins with: variables, items, its number."""
+    index = () if loop.index is None else (loop.index,)
+    return (*loop.variables, *(item for item, _ in loop.scans), *index)
 
 
 def tensors_read(assignment: Assignment) -> tuple[Tensor, ...]:

@@ -32,7 +32,7 @@ from .nodes import (
     Symbol,
     Unary,
 )
-from .rewrite import rebuild
+from .rewrite import rebuild, walk
 from .shapes_evaluate import evaluate, integer_power
 from .shapes_interval import Bounds, Interval, Ranges, interval
 from .shapes_polynomial import (
@@ -73,6 +73,7 @@ __all__ = [
     "interval",
     "less",
     "less_equal",
+    "linear",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -386,6 +387,26 @@ def _simplify_cast(node: Cast) -> Expr:
 def divisible(expr: Expr, k: int) -> bool:
     """Whether an integer expression is certainly a multiple of `k`."""
     return as_int(mod(simplify(expr), constant(k))) == 0
+
+
+def linear(expr: Expr) -> tuple[dict[Index, Expr], Expr] | None:
+    """Coefficients of indices, and the rest, if the expression is such a sum; all of them depend on
+    symbols alone."""
+    parts: dict[Index | None, Polynomial] = {}
+    for monomial, c in polynomial(simplify(expr)).items():
+        found: list[Index | None] = [a for a in monomial if isinstance(a, Index)]
+        others = tuple(a for a in monomial if not isinstance(a, Index))
+        if len(found) > 1 or not all(_is_size(a) for a in others):
+            return None
+        parts.setdefault(found[0] if found else None, {})[others] = c
+    rest = parts.pop(None, {})
+    return {i: expression(p) for i, p in parts.items() if i is not None}, expression(rest)
+
+
+def _is_size(atom: Expr) -> bool:
+    return isinstance(atom, Symbol) or all(
+        isinstance(x, (Const, Symbol, Binary, Unary)) for x in walk(atom)
+    )
 
 
 def affine(expr: Expr) -> tuple[dict[Index | Symbol, int], int] | None:

@@ -7,8 +7,10 @@ and `x`. With `i < n`, `n - 1 - i` is at least 0 although neither `n` nor `i` is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import inf
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil, floor, inf, isinf, isnan
+from operator import add, mul, sub
+from weakref import WeakKeyDictionary
 
 from ..dtypes import DType
 from .nodes import (
@@ -43,6 +45,9 @@ Ranges = Mapping[Expr, Interval]
 EVERYTHING: Interval = (-inf, inf)
 
 _LARGEST = 2**200
+
+_LOCALS: WeakKeyDictionary[Local, Interval] = WeakKeyDictionary()
+"""Bounds of locals that depend on nothing else."""
 
 _STEPS = 48
 """How often an atom may be replaced in one proof: sums of many minima have very many."""
@@ -172,12 +177,14 @@ class Bounds:
             case Index():
                 return 0, max(0, self.of(expr.extent)[1] - 1)
             case Local():
-                return self.of(expr.value)
+                return self._local(expr)
             case Binary():
                 return self._binary(expr)
             case Select():
                 (a, b), (c, d) = self.of(expr.then), self.of(expr.otherwise)
                 return min(a, c), max(b, d)
+            case Cast(operand=operand) if expr.dtype is DType.INT and operand.dtype.is_real:
+                return _around(self._real(operand))
             case Cast():
                 known = expr.dtype is DType.INT and _is_exact(expr.operand.dtype)
                 return self.of(expr.operand) if known else _dtype_interval(expr.dtype)
@@ -188,6 +195,30 @@ class Bounds:
                 return max(-1, min(1, lo)), max(-1, min(1, hi))
             case Access() | Apply() | Unary():
                 return _dtype_interval(expr.dtype)
+
+    def _real(self, expr: Expr) -> Interval:
+        """Bounds of a real that is made of integers, but for its rounding."""
+        match expr:
+            case Const(value=float() | int() as value):
+                return value, value
+            case Cast() if _is_exact(expr.operand.dtype):
+                return self.of(expr.operand)
+            case Binary(op="add" | "sub" | "mul" as op):
+                a, b = self._real(expr.lhs), self._real(expr.rhs)
+                corners = [_REALS[op](x, y) for x in a for y in b]
+                known = not any(isnan(x) for x in corners)
+                return (min(corners), max(corners)) if known else EVERYTHING
+            case Apply(function="round" | "floor" | "ceil"):
+                return self._real(expr.arguments[0])
+        return EVERYTHING
+
+    def _local(self, local: Local) -> Interval:
+        """Those of a local, which are found once: locals stand on others, in long chains."""
+        if self.ranges:
+            return self.of(local.value)
+        if local not in _LOCALS:
+            _LOCALS[local] = Bounds().of(local.value)
+        return _LOCALS[local]
 
     def _binary(self, expr: Binary) -> Interval:
         if expr.dtype is not DType.INT or expr.op in COMPARISONS:
@@ -266,6 +297,16 @@ def _product(x: Number, y: Number) -> Number:
 def limited(x: Number) -> Number:
     """`x`; infinity if it is too large to be added to one."""
     return x if abs(x) <= _LARGEST else inf if x > 0 else -inf
+
+
+_REALS: dict[str, Callable[[Number, Number], Number]] = {"add": add, "sub": sub, "mul": mul}
+
+
+def _around(reals: Interval) -> Interval:
+    """Integers that reals become by any rounding, in any type of 8 exact bits at least."""
+    low, high = (limited(x) for x in reals)
+    slack = 2 + max(abs(low), abs(high)) / 64
+    return (low if isinf(low) else floor(low - slack), high if isinf(high) else ceil(high + slack))
 
 
 def _is_exact(dtype: DType) -> bool:

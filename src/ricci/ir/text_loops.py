@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 
-from .loops import Buffer, Fill, Kernel, Program, Reduce, Scatter, tensors_touched
+from .loops import (
+    Block,
+    Buffer,
+    Choose,
+    Fill,
+    Kernel,
+    Point,
+    Program,
+    Reduce,
+    Repeat,
+    Scatter,
+    tensors_touched,
+)
 from .nodes import Expr, Index, Local, Tensor
 from .text_print import ASSIGN, Names, format_assignment, format_expr
 
@@ -13,12 +26,42 @@ def format_program(program: Program) -> str:
     """All kernels of a program with the buffers that they touch."""
     names = Names()
     lines = [f"program {program.name}, arena of {program.arena} bytes"]
-    for title, kernels in (("prepare", program.prepare), ("kernel", program.kernels)):
-        for number, kernel in enumerate(kernels):
-            lines += ["", f"{title} {number}: {kernel.name}"]
-            lines += [f"  {line}" for line in _format_kernel(kernel, names)]
-            lines += [f"    {_place(t, program, names)}" for t in tensors_touched(kernel)]
+    for number, kernel in enumerate(program.prepare):
+        lines += ["", f"prepare {number}: {kernel.name}"]
+        lines += [f"  {line}" for line in _format_whole(kernel, program, names)]
+    lines += _format_block(program.actions, program, names, count())
     return "\n".join(lines) + "\n"
+
+
+def _format_block(
+    block: Block, program: Program, names: Names, numbers: Iterator[int]
+) -> list[str]:
+    lines: list[str] = []
+
+    def inner(part: Block) -> list[str]:
+        return [f"  {line}" for line in _format_block(part, program, names, numbers)]
+
+    for action in block:
+        match action:
+            case Point():
+                pack = ", ".join(map(names.of, action.pack))
+                lines += ["", f"{names.of(action.item)} is [{pack}][{names.of(action.index)}]"]
+            case Choose():
+                lines += ["", f"if {names.of(action.test)}:", *inner(action.then)]
+                lines += ["else:", *inner(action.otherwise)] if action.otherwise else []
+            case Repeat():
+                lines += ["", "repeat:", *inner(action.before)]
+                lines += [f"while {names.of(action.test)}:", *inner(action.body)]
+            case _:
+                lines += ["", f"kernel {next(numbers)}: {action.name}"]
+                lines += [f"  {line}" for line in _format_whole(action, program, names)]
+    return lines
+
+
+def _format_whole(kernel: Kernel, program: Program, names: Names) -> list[str]:
+    """A kernel and where its tensors are."""
+    places = [f"  {_place(t, program, names)}" for t in tensors_touched(kernel)]
+    return [*_format_kernel(kernel, names), *places]
 
 
 def _format_kernel(kernel: Kernel, outer: Names) -> list[str]:

@@ -125,7 +125,7 @@ class GraphParser(StatementParser):
             scans.append((item, self.tensors_until("]")))
             self.expect(";")
         count = self._count() if self.accept("count") else None
-        index = self._index() if self.accept("index") else None
+        index = self._line_tensor() if self.accept("index") else None
         pretest = self.token.text != "posttest"
         tested = self.accept("pretest") or self.accept("posttest")
         condition = self._region() if tested else None
@@ -137,10 +137,11 @@ class GraphParser(StatementParser):
             self.expect("[")
             collected.append(self.tensors_until("]"))
             self.expect(";")
+        steps = self._line_tensor() if self.accept("steps") else None
         self.expect("}")
         return Loop(
             outputs, tuple(collected), tuple(variables), tuple(initial), tuple(scans), body,
-            count, index, condition, pretest,
+            count, index, condition, pretest, steps,
         )  # fmt: skip
 
     def _count(self) -> Expr | Tensor:
@@ -148,10 +149,10 @@ class GraphParser(StatementParser):
         self.expect(";")
         return count
 
-    def _index(self) -> Tensor:
-        index = self.tensor()
+    def _line_tensor(self) -> Tensor:
+        tensor = self.tensor()
         self.expect(";")
-        return index
+        return tensor
 
     # ------------------------------------------------------------------ graph
 
@@ -162,8 +163,8 @@ class GraphParser(StatementParser):
         symbols = self._symbols("symbol")
         sizes = self._symbols("size")
         inputs = self._ports("input")
-        variables = self._lines("variable", self._variable)
-        constants = self._lines("constant", self._constant)
+        variables = self._lines("variable", self._data)
+        constants = self._lines("constant", self._data)
         checks = self._lines("check", self._check)
         steps = self.steps("output", "size", "update", "quantize", "}")
         outputs = self._ports("output")
@@ -201,14 +202,13 @@ class GraphParser(StatementParser):
         name = self.name()
         self.expect("=")
         if self.accept("["):
-            return Port(name, self.tensors_until("]"), True, optional)
+            tensors = self.tensors_until("]")
+            length = self.tensor() if self.accept("length") else None
+            return Port(name, tensors, True, optional, length)
         absent = self.token.text == ";"
         return Port(name, () if absent else (self.tensor(),), False, optional)
 
-    def _variable(self) -> Tensor:
-        return self.tensor()
-
-    def _constant(self) -> Tensor:
+    def _data(self) -> Tensor:
         token = self.token
         plain = self.tensor()
         data: Scalar | tuple[Scalar, ...] | None = None

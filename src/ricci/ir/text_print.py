@@ -300,6 +300,7 @@ class Printer:
         lines += self._region("body", loop.body)
         lines += [f"outputs {self.tensors(loop.outputs)};"] if loop.outputs else []
         lines += [f"collected [{self.tensors(pack)}];" for pack in loop.collected]
+        lines += [f"steps {self.tensor(loop.steps)};"] if loop.steps is not None else []
         return ["loop {", *_indent(lines), "}"]
 
     # ----------------------------------------------------------------- graphs
@@ -310,8 +311,8 @@ class Printer:
         lines = [self._symbol("symbol", s) for s in graph.symbols]
         lines += [self._symbol("size", s) for s, _ in graph.sizes]
         lines += [self._port("input", p) for p in graph.inputs]
-        lines += [f"variable {self.tensor(t)};" for t in graph.variables]
-        lines += [line for t in graph.constants for line in self._constant(t)]
+        lines += [line for t in graph.variables for line in self._data("variable", t)]
+        lines += [line for t in graph.constants for line in self._data("constant", t)]
         lines += [self._check(c) for c in graph.checks]
         lines += [line for step in graph.operations for line in self.step(step)]
         lines += [self._port("output", p) for p in graph.outputs]
@@ -328,10 +329,11 @@ class Printer:
         optional = "optional " if port.optional else ""
         tensors = self.tensors(port.tensors)
         tensors = f"[{tensors}]" if port.packed else tensors
-        return f"{word} {optional}{quote_name(port.name)} = {tensors};"
+        length = "" if port.length is None else f" length {self.tensor(port.length)}"
+        return f"{word} {optional}{quote_name(port.name)} = {tensors}{length};"
 
-    def _constant(self, tensor: Tensor) -> list[str]:
-        head = f"constant {self.tensor(tensor)}"
+    def _data(self, word: str, tensor: Tensor) -> list[str]:
+        head = f"{word} {self.tensor(tensor)}"
         if not isinstance(tensor.data, tuple):
             value = "" if tensor.data is None else f" = {format_scalar(tensor.data, tensor.dtype)}"
             return [f"{head}{value};"]

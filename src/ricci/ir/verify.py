@@ -34,7 +34,7 @@ from .nodes import (
     Symbol,
     Tensor,
 )
-from .rewrite import expressions, walk
+from .rewrite import expressions, loop_results, walk
 from .shapes import as_int
 from .text_print import Printer, format_assignment, format_expr, format_step
 from .verify_types import agree, type_fault
@@ -161,7 +161,7 @@ class _GraphRules:
         if self.level >= STAGES.index("static") and self.symbols:
             self.fail("symbols in a static graph")
         for port in graph.inputs:
-            self._port(port)
+            self._port(port, graph.inputs)
         defined: set[Tensor] = set()
         for tensor in (*_tensors(graph.inputs), *graph.variables, *graph.constants):
             self._tensor(tensor)
@@ -170,14 +170,18 @@ class _GraphRules:
         self.written = set(defined)
         self.steps(graph.operations, defined)
         for port in graph.outputs:
-            self._port(port)
+            self._port(port, graph.outputs)
         self._uses(_tensors(graph.outputs), defined, "an output")
         self._ends(defined)
 
     def fail(self, message: str, node: str = "") -> NoReturn:
         raise Illegal(message, node or f"in graph {self.graph.name}")
 
-    def _port(self, port: Port) -> None:
+    def _port(self, port: Port, ports: tuple[Port, ...]) -> None:
+        if port.length is not None:
+            known = any(p.tensors == (port.length,) for p in ports)
+            if not port.packed or not known or port.length.rank or not port.length.dtype.is_int:
+                self.fail(f"port `{port.name}` has a length that is no integer of another port")
         if port.packed or len(port.tensors) == 1 or (port.optional and not port.tensors):
             return
         self.fail(f"port `{port.name}` has {len(port.tensors)} tensors and is no pack")
@@ -185,7 +189,8 @@ class _GraphRules:
     def _ends(self, defined: set[Tensor]) -> None:
         """Sizes, updates and checks."""
         for symbol, tensor in self.graph.sizes:
-            self._uses([tensor], defined, f"size `{symbol.name}`")
+            if tensor not in self.written:
+                self.fail(f"size `{symbol.name}` is defined by `{tensor.name}`, never computed")
             if tensor.rank or not tensor.dtype.is_int:
                 self.fail(f"size `{symbol.name}` is not a rank-0 integer", declaration(tensor))
         for old, new in self.graph.updates:
@@ -232,7 +237,7 @@ class _GraphRules:
                     outputs = step.outputs
                 case Loop():
                     self._loop(step, defined)
-                    outputs = (*step.outputs, *(t for pack in step.collected for t in pack))
+                    outputs = loop_results(step)
             self._define(outputs, defined, step)
 
     def _define(self, tensors: Iterable[Tensor], defined: set[Tensor], step: Step) -> None:
@@ -282,6 +287,8 @@ class _GraphRules:
         self._same(loop.outputs, loop.variables, loop)
         if len(loop.body.results) != n + len(loop.collected):
             self.fail("a loop's body has the wrong number of results", format_step(loop))
+        if loop.steps is not None and (loop.steps.rank or not loop.steps.dtype.is_int):
+            self.fail("the number of steps is not a rank-0 integer", format_step(loop))
 
     def _region(self, region: Region, defined: set[Tensor]) -> None:
         inside = set(defined)

@@ -33,6 +33,7 @@ from ..ir.nodes import (
 from ..ir.rewrite import Replaceable, accesses, rebuild, substitute, walk
 from .kernels import may_fail
 from .refine import refine
+from .specialise import shapes_inside
 from .views import Views
 
 MOST_NODES = 110
@@ -243,8 +244,7 @@ def _can_inline(read: Access, value: Expr, dimensions: list[Index | None]) -> bo
             if s.rule is not None or may_fail(read):
                 return False
             continue
-        low, high = shapes.interval(s.index)
-        if low >= 0 and high < int(cast(Const, extent).value):
+        if shapes_inside(s.index, extent):
             continue
         if not isinstance(s.rule, Skip):
             return False

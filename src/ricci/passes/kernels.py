@@ -112,6 +112,9 @@ class _Maker:
             self.views |= views
             self._reduce(split, a.targets)
             return
+        if read.isdisjoint(targets) and _is_shifted_map(a):
+            self._shifted(a)
+            return
         parts, views = split_phases(a)
         if views and read.isdisjoint(targets) and all(map(_is_reduce, parts)):
             self.views |= views
@@ -196,6 +199,14 @@ class _Maker:
             )
         )
 
+    def _shifted(self, a: Assignment) -> None:
+        """A kernel that writes a part of each target."""
+        for t in a.targets:
+            self._flush(t.tensor)
+            if not self.states[t.tensor].written:
+                self._fill(t.tensor)
+        self.out.append(_map_kernel(self.name, a.targets, a.values, a.domain, a))
+
     def _first(self, target: Access, plain: Access) -> Expr:
         """What an element holds before the reduction, where the kernel writes all of the target."""
         state = self.states[target.tensor]
@@ -219,10 +230,10 @@ def may_fail(expr: Expr) -> bool:
     for node in nodes_through_locals(expr):
         if isinstance(node, Access):
             pairs = zip(node.subscripts, node.tensor.shape, strict=True)
-            if not all(shapes_inside(s.index, int(cast(Const, n).value)) for s, n in pairs):
+            if not all(shapes_inside(s.index, n) for s, n in pairs):
                 return True
         if isinstance(node, Binary) and node.op in ("floordiv", "ceildiv", "mod"):
-            if node.dtype.is_int and not (isinstance(node.rhs, Const) and int(node.rhs.value) > 0):
+            if node.dtype.is_int and shapes.interval(node.rhs)[0] <= 0:
                 return True
     return False
 
@@ -279,7 +290,7 @@ def _plain_dimensions(target: Access) -> list[Index | None] | None:
     """The index at each dimension of a target (None for a constant), if all are plain."""
     out: list[Index | None] = []
     for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
-        if s.rule is not None or not shapes_inside(s.index, int(cast(Const, extent).value)):
+        if s.rule is not None or not shapes_inside(s.index, extent):
             return None
         if isinstance(s.index, Index) and s.index not in out:
             out.append(s.index)
@@ -293,7 +304,7 @@ def _plain_dimensions(target: Access) -> list[Index | None] | None:
 def _covers(target: Access, dimensions: Sequence[Index | None]) -> bool:
     """Whether the plain indices of a target reach all of its elements."""
     for index, extent in zip(dimensions, target.tensor.shape, strict=True):
-        if extent != (ONE if index is None else index.extent):
+        if not shapes.equal(extent, ONE if index is None else index.extent):
             return False
     return True
 
@@ -311,6 +322,32 @@ def _is_reduce(a: Assignment) -> bool:
     if len({t.tensor for t in a.targets}) != len(a.targets):
         return False
     return a.op != "set" or all(i in kept for i in a.domain)
+
+
+def _is_shifted_map(a: Assignment) -> bool:
+    """Whether each element that is written gets one value, and where it is is sure.
+
+    Such are the parts of a tensor that others are joined to: `y[i + n] = x[i]`.
+    """
+    if a.op != "set" or a.condition is not None or has_guard(*_guardable(a)):
+        return False
+    if len({t.tensor for t in a.targets}) != len(a.targets):
+        return False
+    return all(_is_shifted(t, a.domain) for t in a.targets)
+
+
+def _is_shifted(target: Access, domain: tuple[Index, ...]) -> bool:
+    """Whether a target has each index of the domain in a subscript of its own, in range."""
+    left = set(domain)
+    for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
+        form = shapes.affine(s.index)
+        if form is None or s.rule is not None or not shapes_inside(s.index, extent):
+            return False
+        indices = {i for i in form[0] if isinstance(i, Index)}
+        if len(indices) > 1 or not indices <= left:
+            return False
+        left -= indices
+    return not left
 
 
 def _parallel(a: Assignment) -> int:

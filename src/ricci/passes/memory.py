@@ -1,8 +1,9 @@
 """Where every tensor of a program lives.
 
-Requires: kernels in their final order, and the tensors that are views of others. Ensures: a buffer
-for every tensor that a kernel touches; two tensors share bytes only if their lifetimes are apart.
-Outputs are written in the caller's arrays. Does not: change kernels.
+Requires: actions in their final order, and the tensors that are views of others. Ensures: a buffer
+for every tensor that an action touches, large enough for the upper bounds of sizes; two tensors
+share bytes only if their lifetimes are apart. Outputs are written in the caller's arrays. Does
+not: change kernels.
 """
 
 from __future__ import annotations
@@ -10,10 +11,21 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from dataclasses import dataclass, field, replace
 
-from ..ir.loops import Buffer, Kernel, tensors_touched, tensors_written
-from ..ir.nodes import Const, Tensor
+from ..ir.loops import (
+    Block,
+    Buffer,
+    Choose,
+    Kernel,
+    Point,
+    Repeat,
+    all_actions,
+    tensors_touched,
+    tensors_written,
+)
+from ..ir.nodes import Tensor
+from ..ir.shapes import interval
 
 ALIGNMENT = 64
 _GUARD = 64
@@ -21,8 +33,8 @@ _GUARD = 64
 
 
 def size_of(tensor: Tensor) -> int:
-    """Bytes of a concrete tensor."""
-    count = math.prod(int(cast(Const, e).value) for e in tensor.shape)
+    """Bytes of a concrete tensor, with every size at its bound."""
+    count = math.prod(max(int(interval(e)[1]), 0) for e in tensor.shape)
     return count * tensor.dtype.numpy().itemsize
 
 
@@ -91,36 +103,98 @@ class Planner:
         self._live = [x for x in self._live if x[2] is not tensor]
 
 
+@dataclass(slots=True)
+class _Lives:
+    """When tensors are touched: a position for each action, and the ranges of loops."""
+
+    touched: list[list[Tensor]] = field(default_factory=list)
+    loops: list[tuple[int, int]] = field(default_factory=list)
+    """First and last position of loops, inner ones first."""
+
+    def block(self, block: Block) -> None:
+        for action in block:
+            match action:
+                case Choose():
+                    self.touched.append([action.test])
+                    self.block(action.then)
+                    self.block(action.otherwise)
+                case Repeat():
+                    first = len(self.touched)
+                    self.block(action.before)
+                    self.touched.append([action.test])
+                    self.block(action.body)
+                    self.loops.append((first, len(self.touched) - 1))
+                    inside = (*action.before, *action.body)
+                    packs = [t for a in all_actions(inside) if isinstance(a, Point) for t in a.pack]
+                    self.touched[first] += packs  # a pack is touched until its pointer moves on
+                    self.touched[-1] += packs
+                case Point():
+                    self.touched.append([action.index, *action.pack])
+                case _:
+                    self.touched.append(list(tensors_touched(action)))
+
+    def spans(self, views: Mapping[Tensor, Tensor]) -> dict[Tensor, tuple[int, int]]:
+        """First and last position of each tensor that has bytes.
+
+        What goes into a loop or comes out of it lives as long as the whole loop.
+        """
+        spans: dict[Tensor, tuple[int, int]] = {}
+        for position, tensors in enumerate(self.touched):
+            for tensor in tensors:
+                root = _root(tensor, views)
+                spans[root] = (spans.get(root, (position, 0))[0], position)
+        for start, end in self.loops:
+            for root, (first, last) in spans.items():
+                if first < start <= last <= end:
+                    spans[root] = (first, end)
+                elif start <= first <= end < last:
+                    spans[root] = (start, last)
+        return spans
+
+
 def plan_memory(
-    kernels: Sequence[Kernel],
+    block: Block,
     fixed: Mapping[Tensor, Buffer],
     views: Mapping[Tensor, Tensor],
+    offsets: Mapping[Tensor, int],
 ) -> tuple[dict[Tensor, Buffer], int]:
-    """Buffers of all tensors that the kernels touch, and the bytes of the arena.
+    """Buffers of all tensors that the actions touch, and the bytes of the arena.
 
-    `fixed` have theirs already; `views` names the tensor whose bytes another one is.
+    `fixed` have theirs already; `views` names the tensor whose bytes another one is, from one of
+    its elements on if it has one of `offsets`.
     """
-    root = {t: _root(t, views) for k in kernels for t in tensors_touched(k)}
-    buffers: dict[Tensor, Buffer] = {}
-    last: dict[Tensor, int] = {}
-    for position, kernel in enumerate(kernels):
-        for tensor in tensors_touched(kernel):
-            last[root[tensor]] = position
-    ends: dict[int, list[Tensor]] = {}
-    for tensor, position in last.items():
-        ends.setdefault(position, []).append(tensor)
+    lives = _Lives()
+    lives.block(block)
+    begin: list[list[Tensor]] = [[] for _ in lives.touched]
+    end: list[list[Tensor]] = [[] for _ in lives.touched]
+    for tensor, (first, last) in lives.spans(views).items():
+        if tensor not in fixed:
+            begin[first].append(tensor)
+            end[last].append(tensor)
     planner = Planner()
     places: dict[Tensor, Buffer] = dict(fixed)
-    for position, kernel in enumerate(kernels):
-        new = [root[t] for t in tensors_touched(kernel) if root[t] not in places]
-        for tensor in sorted(dict.fromkeys(new), key=size_of, reverse=True):
+    for starting, ending in zip(begin, end, strict=True):
+        for tensor in sorted(starting, key=size_of, reverse=True):
             places[tensor] = Buffer("arena", 0, planner.place(tensor))
-        for tensor in ends.get(position, ()):
-            if places[tensor].kind == "arena":
-                planner.release(tensor)
-    for tensor, base in root.items():
-        buffers[tensor] = places[base]
-    return buffers, planner.size
+        for tensor in ending:
+            planner.release(tensor)
+    touched = dict.fromkeys(t for tensors in lives.touched for t in tensors)
+    return {t: _within(t, places, views, offsets) for t in touched}, planner.size
+
+
+def _within(
+    tensor: Tensor,
+    places: Mapping[Tensor, Buffer],
+    views: Mapping[Tensor, Tensor],
+    offsets: Mapping[Tensor, int],
+) -> Buffer:
+    """Where a tensor is, which may be a part of another."""
+    start, whole = 0, tensor
+    while whole in views:
+        start += offsets.get(whole, 0)
+        whole = views[whole]
+    buffer = places[whole]
+    return replace(buffer, offset=buffer.offset + start * tensor.dtype.numpy().itemsize)
 
 
 def _root(tensor: Tensor, views: Mapping[Tensor, Tensor]) -> Tensor:

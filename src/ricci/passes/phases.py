@@ -1,7 +1,7 @@
 """Strided targets taken apart: `y[s*i + j] += x[i] * w[j]` as `s` reductions with plain targets.
 
-Requires: an assignment with static extents. Ensures: where a subscript of the target is
-`s*i + d*j + c` with s and d coprime, and s divides the extent, the assignment is one per remainder
+Requires: an assignment. Ensures: where a subscript of the target is `s*i + d*j + c` with s and d
+coprime, s divides the extent, and that and j's are known, the assignment is one per remainder
 `p` of the subscript: with `t` for its quotient and `j = s*k + j0`, `i = t - d*k + (p - c - d*j0) /
 s`, so all subscripts are linear. The target is a tensor of shape [extent / s, s] with the bytes of
 the original. Does not: handle several targets, or guards that depend on data.
@@ -56,8 +56,10 @@ def split_phases(a: Assignment) -> tuple[list[Assignment], dict[Tensor, Tensor]]
 
 def _form(a: Assignment, d: int) -> _Form | None:
     target = a.targets[0]
-    subscript, extent = target.subscripts[d], _int(target.tensor.shape[d])
+    subscript, extent = target.subscripts[d], shapes.as_int(target.tensor.shape[d])
     form = shapes.affine(subscript.index)
+    if not extent:
+        return None
     if form is None or len(form[0]) != 2 or not all(isinstance(i, Index) for i in form[0]):
         return None
     if not isinstance(subscript.rule, Skip):
@@ -67,8 +69,9 @@ def _form(a: Assignment, d: int) -> _Form | None:
     elsewhere = free_indices(*(s.index for k, s in enumerate(target.subscripts) if k != d))
     pairs = cast("list[tuple[Index, int]]", list(form[0].items()))
     for (outer, step), (inner, other) in (pairs, pairs[::-1]):
-        if step > 1 and math.gcd(step, other) == 1 and extent % step == 0 and extent:
-            if outer not in elsewhere and inner not in elsewhere:
+        if step > 1 and math.gcd(step, other) == 1 and extent % step == 0:
+            known = isinstance(inner.extent, Const)
+            if known and outer not in elsewhere and inner not in elsewhere:
                 return _Form(d, step, outer, other, inner, form[1])
     return None
 

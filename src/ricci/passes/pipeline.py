@@ -5,30 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .. import config
-from ..ir.loops import Buffer, Kernel, Kind, Program
-from ..ir.nodes import Graph, Symbol, Tensor
+from ..ir.loops import (
+    Action,
+    Buffer,
+    Fill,
+    Kernel,
+    Kind,
+    Program,
+    Reduce,
+    Scatter,
+    expressions_of,
+    tensors_touched,
+    tensors_written,
+)
+from ..ir.nodes import Check, Expr, Graph, Symbol, Tensor, integer
+from ..ir.rewrite import Replaceable, free_symbols, substitute
+from ..ir.shapes import simplify
 from ..ir.verify import Stage, verify_graph
-from .fuse import fuse
-from .kernels import make_kernels
+from .control import Lowered, lower_control
+from .hoist import hoist
 from .memory import plan_memory, split_constant
-from .prune import prune, remove_dead
+from .prune import prune
 from .specialise import Types, specialise
-from .views import find_views, root_of
+from .views import Views, root_of
 
 
 def lower(graph: Graph, sizes: Mapping[Symbol, int], types: Types) -> Program:
-    """A static graph as kernels over buffers, for given sizes of its symbols."""
+    """A graph as actions over buffers; symbols without a size are sizes of a call."""
     check = verify_graph if config.get("verify") else _accept
     check(graph, "composed")
+    conditions = conditions_on_data(graph, sizes)
     graph = specialise(graph, sizes, types)
-    check(graph, "static")
+    stage: Stage = "concrete" if graph.symbols or graph.sizes else "static"
+    check(graph, stage)
     graph = prune(graph)
-    check(graph, "static")
-    kernels, split = make_kernels(graph)
-    kernels, views = find_views(kernels, graph, split)
-    kernels = fuse(kernels, _outputs(graph), views)
-    kernels = remove_dead(kernels, _outputs(graph), views)
-    return _program(graph, kernels, views)
+    check(graph, stage)
+    graph = hoist(graph)
+    check(graph, stage)
+    return _program(graph, lower_control(graph, conditions), len(conditions))
+
+
+def conditions_on_data(graph: Graph, sizes: Mapping[Symbol, int]) -> list[Expr]:
+    """The conditions of the checks, in order, that sizes which data defines decide."""
+    known: dict[Replaceable, Expr | Tensor] = {s: integer(n) for s, n in sizes.items()}
+    return [simplify(substitute(c.condition, known)) for c in checks_on_data(graph)]
+
+
+def checks_on_data(graph: Graph) -> list[Check]:
+    """The checks that can be made only when data has defined a size."""
+    defined = {s for s, _ in graph.sizes}
+    return [c for c in graph.checks if not defined.isdisjoint(free_symbols(c.condition))]
 
 
 def _accept(graph: Graph, stage: Stage) -> None:
@@ -39,14 +65,14 @@ def _outputs(graph: Graph) -> tuple[Tensor, ...]:
     return tuple(t for p in graph.outputs for t in p.tensors)
 
 
-def _program(graph: Graph, kernels: list[Kernel], views: dict[Tensor, Tensor]) -> Program:
-    """Kernels and ports with their buffers."""
+def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
+    """Actions and ports with their buffers."""
     inputs = tuple(t for p in graph.inputs for t in p.tensors)
     constants = tuple(t for t in graph.constants if t.data is not None)
-    results = set(_outputs(graph))
-    results |= {t for t in views if root_of(t, views) in results}
-    early, late, kept = split_constant(kernels, (*graph.variables, *constants), results, views)
-    fixed: dict[Tensor, Buffer] = {}
+    views = lowered.views
+    early, late, kept = _split(graph, lowered, constants)
+    fixed: dict[Tensor, Buffer] = {t: Buffer("size", k) for t, k in lowered.cells.items()}
+    fixed |= {t: Buffer("pointer", k) for t, k in lowered.pointers.items()}
     kept = [t for t in kept if t not in views]
     blocks: dict[Kind, Sequence[Tensor]] = {
         "kept": kept,
@@ -57,9 +83,38 @@ def _program(graph: Graph, kernels: list[Kernel], views: dict[Tensor, Tensor]) -
     }
     for kind, tensors in blocks.items():
         fixed |= {tensor: Buffer(kind, number) for number, tensor in enumerate(tensors)}
-    buffers, _ = plan_memory(early, fixed, views)
-    rest, arena = plan_memory(late, fixed, views)
+    buffers, _ = plan_memory(tuple(early), fixed, views, lowered.offsets)
+    rest, arena = plan_memory(tuple(late), fixed, views, lowered.offsets)
     return Program(
         graph.name, inputs, _outputs(graph), graph.variables, constants, tuple(kept),
         tuple(early), tuple(late), {**fixed, **buffers, **rest}, arena,
+        (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks,
     )  # fmt: skip
+
+
+def _split(
+    graph: Graph, lowered: Lowered, constants: Sequence[Tensor]
+) -> tuple[list[Kernel], list[Action], list[Tensor]]:
+    """The kernels that depend on variables and constants alone, the rest, and what the former
+    write."""
+    views = lowered.views
+    results = {*_outputs(graph), *lowered.changing, *lowered.cells}
+    results |= {t for t in views if root_of(t, views) in results}
+    results |= {root_of(t, views) for t in results}
+    top = [a for a in lowered.actions if isinstance(a, Reduce | Scatter | Fill)]
+    for kernel in top:
+        if _has_sizes(kernel, views):
+            results.update(root_of(t, views) for t in tensors_written(kernel))
+    early, _, kept = split_constant(top, (*graph.variables, *constants), results, views)
+    taken = set(map(id, early))
+    return early, [a for a in lowered.actions if id(a) not in taken], kept
+
+
+def _has_sizes(kernel: Kernel, views: Views) -> bool:
+    """Whether what a kernel does depends on the sizes of a call."""
+    extents = [e for t in tensors_touched(kernel) for e in t.shape]
+    if isinstance(kernel, Reduce):
+        extents += [i.extent for i in (*kernel.domain, *kernel.reduced)]
+    elif isinstance(kernel, Scatter):
+        extents += [i.extent for i in kernel.assignment.domain]
+    return bool(free_symbols(*extents, *expressions_of(kernel)))

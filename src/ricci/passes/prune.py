@@ -9,11 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from ..ir.loops import Kernel, tensors_touched, tensors_written
-from ..ir.nodes import Access, Assignment, Graph, Index, Operation, Port, Subscript, Tensor
-from ..ir.rewrite import tensors_read
+from ..ir.nodes import (
+    Access,
+    Assignment,
+    Branch,
+    Graph,
+    Index,
+    Loop,
+    Operation,
+    Port,
+    Region,
+    Step,
+    Subscript,
+    Tensor,
+)
+from ..ir.rewrite import all_steps, loop_results, step_tensors, tensors_read
 from .views import root_of
 
 
@@ -21,15 +33,53 @@ def prune(graph: Graph) -> Graph:
     """Remove operations without effect, and copy results that are arguments or occur twice."""
     graph = _with_own_outputs(graph)
     needed = {t for p in graph.outputs for t in p.tensors} | {t for _, t in graph.updates}
-    kept: list[Operation] = []
-    for step in reversed(graph.operations):
-        operation = cast(Operation, step)
-        if needed.isdisjoint(operation.outputs):
-            continue
-        kept.append(operation)
-        for assignment in operation.body:
-            needed.update(tensors_read(assignment))
-    return replace(graph, operations=tuple(reversed(kept)))
+    needed |= {t for _, t in graph.sizes}
+    return replace(graph, operations=_needed(graph.operations, needed))
+
+
+def _needed(steps: Sequence[Step], needed: set[Tensor]) -> tuple[Step, ...]:
+    """The steps that have an effect on `needed`, to which what they read is added."""
+    kept: list[Step] = []
+    for step in reversed(steps):
+        match step:
+            case Operation():
+                if needed.isdisjoint(step.outputs):
+                    continue
+                for assignment in step.body:
+                    needed.update(tensors_read(assignment))
+            case Branch():
+                if not _defines(step, needed):
+                    continue
+                step = replace(
+                    step,
+                    branches=tuple(_pruned(r, needed) for r in step.branches),
+                    conditions=tuple(_pruned(r, needed) for r in step.conditions),
+                )
+            case Loop():
+                if not _defines(step, needed):
+                    continue
+                condition = step.condition
+                condition = None if condition is None else _pruned(condition, needed)
+                step = replace(step, body=_pruned(step.body, needed), condition=condition)
+                needed.update((*step.initial, *(t for _, pack in step.scans for t in pack)))
+                needed.update([step.count] if isinstance(step.count, Tensor) else [])
+        kept.append(step)
+    return tuple(reversed(kept))
+
+
+def _defines(step: Step, needed: set[Tensor]) -> bool:
+    """Whether a control structure, or something in it, gives one of these tensors."""
+    return any(
+        not needed.isdisjoint(
+            (*loop_results(s), *step_tensors(s)) if isinstance(s, Loop) else s.outputs
+        )
+        for s in all_steps((step,))
+    )
+
+
+def _pruned(region: Region, needed: set[Tensor]) -> Region:
+    needed.update(region.results)
+    return Region(_needed(region.operations, needed), region.results)
 
 
 def _with_own_outputs(graph: Graph) -> Graph:

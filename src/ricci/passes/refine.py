@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from ..ir import shapes
 from ..ir.loops import Reduce
-from ..ir.nodes import Access, Const, Expr, Index, Local, Subscript, Tensor, integer
+from ..ir.nodes import ZERO, Access, Expr, Index, Local, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, rebuild, substitute
 
 Digits = Mapping[Index, tuple[Index, ...]]
@@ -34,24 +33,22 @@ def refine(kernel: Reduce, coarse: Tensor, fine: Tensor) -> Reduce | None:
             continue
         if not isinstance(index, Index) or index in digits or index.extent != extent:
             return None
-        digits[index] = tuple(
-            Index(f"{index.name}{n}", integer(size)) for n, size in enumerate(sizes)
-        )
+        digits[index] = tuple(Index(f"{index.name}{n}", size) for n, size in enumerate(sizes))
     target = _split_target(kernel.targets[0], digits)
     return None if target is None else _rewritten(kernel, coarse, fine, digits, target)
 
 
-def _groups(coarse: Tensor, fine: Tensor) -> list[list[int]] | None:
+def _groups(coarse: Tensor, fine: Tensor) -> list[list[Expr]] | None:
     """The extents of `fine` that make up each extent of `coarse`."""
-    rest = [int(cast(Const, e).value) for e in fine.shape]
-    out: list[list[int]] = []
-    for extent in (int(cast(Const, e).value) for e in coarse.shape):
+    rest = list(fine.shape)
+    out: list[list[Expr]] = []
+    for extent in coarse.shape:
         group = [rest.pop(0)] if rest else []
-        product = group[0] if group else 0
-        while product != extent and rest and product:
+        product = group[0] if group else ZERO
+        while rest and product != ZERO and not shapes.equal(product, extent):
             group.append(rest.pop(0))
-            product *= group[-1]
-        if product != extent:
+            product = shapes.mul(product, group[-1])
+        if not shapes.equal(product, extent):
             return None
         out.append(group)
     return None if rest else out

@@ -1,6 +1,6 @@
 """Targets whose subscripts count through several indices: `y[g * m + k]` becomes `y'[g, k]`.
 
-Requires: an assignment with static extents. Ensures: where a subscript of a target is a
+Requires: an assignment. Ensures: where a subscript of a target is a
 mixed-radix number of indices that reaches every element of its dimension exactly once, the target
 is a tensor with a dimension for each of these indices, which has the bytes of the original. Does
 not: change what is read.
@@ -11,10 +11,9 @@ Example: extents g < 4, k < 3 and `y: [12]` give `y': [4, 3]`, since 3 * g + k c
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from ..ir import shapes
-from ..ir.nodes import Access, Assignment, Const, Expr, Index, Subscript, Tensor
+from ..ir.nodes import ONE, ZERO, Access, Assignment, Const, Expr, Index, Subscript, Tensor
 
 
 def split_targets(a: Assignment) -> tuple[Assignment, dict[Tensor, Tensor]]:
@@ -28,7 +27,7 @@ def _split(target: Access, views: dict[Tensor, Tensor]) -> Access:
     shape: list[Expr] = []
     subscripts: list[Subscript] = []
     for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
-        digits = _digits(s, int(cast(Const, extent).value))
+        digits = _digits(s, extent)
         if digits is None:
             shape.append(extent)
             subscripts.append(s)
@@ -42,17 +41,21 @@ def _split(target: Access, views: dict[Tensor, Tensor]) -> Access:
     return replace(target, tensor=view, subscripts=tuple(subscripts))
 
 
-def _digits(s: Subscript, extent: int) -> list[Index] | None:
+def _digits(s: Subscript, extent: Expr) -> list[Index] | None:
     """The indices of a mixed-radix number below `extent`, the most significant first."""
     if isinstance(s.index, Index | Const) or s.rule is not None:
         return None
-    form = shapes.affine(s.index)
-    if form is None or form[1] != 0 or not all(isinstance(i, Index) for i in form[0]):
+    form = shapes.linear(s.index)
+    if form is None or form[1] != ZERO:
         return None
-    terms = sorted(((f, cast(Index, i)) for i, f in form[0].items()), key=lambda t: t[0])
-    weight = 1
-    for factor, index in terms:
-        if factor != weight:
+    rest = form[0]
+    weight: Expr = ONE
+    digits: list[Index] = []
+    while rest:
+        index = next((i for i, factor in rest.items() if factor == weight), None)
+        if index is None:
             return None
-        weight *= int(cast(Const, index.extent).value)
-    return [index for _, index in reversed(terms)] if weight == extent else None
+        del rest[index]
+        digits.append(index)
+        weight = shapes.mul(weight, index.extent)
+    return digits[::-1] if shapes.equal(weight, extent) else None

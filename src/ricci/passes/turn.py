@@ -1,6 +1,6 @@
 """Scattered sums turned round: for each element of the target, the terms that reach it.
 
-Requires: an assignment with static extents. Ensures: where a subscript of the target is linear in
+Requires: an assignment. Ensures: where a subscript of the target is linear in
 an index that no other subscript has, the target is subscripted by a fresh index, and that index is
 computed from it. Does not: handle several targets, or guards that depend on data.
 """
@@ -8,7 +8,6 @@ computed from it. Does not: handle several targets, or guards that depend on dat
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from ..ir import shapes
 from ..ir.nodes import (
@@ -63,9 +62,7 @@ def _turn_dimension(a: Assignment, d: int) -> Assignment | None:
     form = shapes.affine(subscript.index)
     if form is None:
         return None
-    if not isinstance(subscript.rule, Skip) and not shapes_inside(
-        subscript.index, int(cast(Const, extent).value)
-    ):
+    if not isinstance(subscript.rule, Skip) and not shapes_inside(subscript.index, extent):
         return None
     others = free_indices(*(s.index for k, s in enumerate(target.subscripts) if k != d))
     solvable = [
@@ -74,7 +71,7 @@ def _turn_dimension(a: Assignment, d: int) -> Assignment | None:
     ]  # fmt: skip
     if not solvable:
         return None
-    index = max(solvable, key=lambda i: (int(cast(Const, i.extent).value), -form[0][i]))
+    index = max(solvable, key=lambda i: (shapes.interval(i.extent)[1], -form[0][i]))
     factor = form[0][index]
     fresh = Index(f"{index.name}'", extent)
     rest = shapes.sub(shapes.sub(fresh, subscript.index), shapes.mul(integer(-factor), index))

@@ -12,7 +12,7 @@ from typing import cast
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce, tensors_written
-from ..ir.nodes import Access, Const, Expr, Graph, Tensor, integer
+from ..ir.nodes import Access, Expr, Graph, Tensor, integer
 
 Views = dict[Tensor, Tensor]
 
@@ -66,19 +66,17 @@ def _source(kernel: Kernel) -> Tensor | None:
         return None
     if any(s.rule is not None for s in read.subscripts) or read.dtype is not target.dtype:
         return None
-    if _count(read.tensor) != _count(target.tensor):
+    if not shapes.equal(count_of(read.tensor), count_of(target.tensor)):
         return None
-    return read.tensor if shapes.equal(_offset(read), _offset(target)) else None
+    return read.tensor if shapes.equal(offset_of(read), offset_of(target)) else None
 
 
-def _count(tensor: Tensor) -> int:
-    total = 1
-    for extent in tensor.shape:
-        total *= int(cast(Const, extent).value)
-    return total
+def count_of(tensor: Tensor) -> Expr:
+    """The number of elements."""
+    return shapes.product(*tensor.shape)
 
 
-def _offset(access: Access) -> Expr:
+def offset_of(access: Access) -> Expr:
     """The row-major offset of an element."""
     total: Expr = integer(0)
     for s, extent in zip(access.subscripts, access.tensor.shape, strict=True):

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..diagnostics import Error, error
 from ..dtypes import DType
-from ..ir.nodes import Expr, Port
+from ..ir.interpret_bind import hidden_ports
+from ..ir.nodes import Expr, Port, Tensor
 from ..ir.text_print import format_expr
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -63,6 +64,8 @@ class Inputs:
     """Of all tensors of all ports, in order."""
 
     def __post_init__(self) -> None:
+        hidden = hidden_ports(self.ports)
+        self._visible = [p for p in self.ports if p not in hidden]
         simple = all(len(p.tensors) == 1 and not p.packed for p in self.ports)
         self._ranks = [p.tensors[0].rank for p in self.ports] if simple else None
 
@@ -79,46 +82,48 @@ class Inputs:
                 return False
         return True
 
-    def collect(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Array]:
-        """An array per tensor, of the right dtype and rank, contiguous."""
+    def collect(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Array | None]:
+        """An array per tensor, of the right dtype and rank, contiguous; none for an item of a pack
+        that is beyond its length."""
         given = self._by_port(args, kwargs)
-        arrays: list[Array] = []
-        for port, value in zip(self.ports, given, strict=True):
-            for item in self._items(port, value):
-                tensor = port.tensors[len(arrays) - self._start(port)]
-                what = f"input `{port.name}`"
-                arrays.append(fit(item, self.dtypes[len(arrays)], tensor.dtype, tensor.rank, what))
-        return arrays
-
-    def _start(self, port: Port) -> int:
-        start = 0
-        for other in self.ports:
-            if other is port:
-                return start
-            start += len(other.tensors)
-        return start
+        found: dict[Tensor, Array | None] = {}
+        dtypes = dict(zip((t for p in self.ports for t in p.tensors), self.dtypes, strict=True))
+        for port, value in zip(self._visible, given, strict=True):
+            items = self._items(port, value)
+            for position, tensor in enumerate(port.tensors):
+                found[tensor] = None
+                if position < len(items):
+                    dtype, what = dtypes[tensor], f"input `{port.name}`"
+                    found[tensor] = fit(items[position], dtype, tensor.dtype, tensor.rank, what)
+            if port.length is not None:
+                found[port.length] = np.array(len(items), dtypes[port.length])
+        return [found[t] for p in self.ports for t in p.tensors]
 
     def _by_port(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
-        if len(args) > len(self.ports):
+        if len(args) > len(self._visible):
             raise self._error(
-                f"`{self.owner}` takes {len(self.ports)} inputs, and {len(args)} were given"
+                f"`{self.owner}` takes {len(self._visible)} inputs, and {len(args)} were given"
             )
         given: dict[str, object] = {}
-        for port, value in zip(self.ports, args, strict=False):
+        for port, value in zip(self._visible, args, strict=False):
             given[port.name] = value
-        names = {p.name for p in self.ports}
+        names = {p.name for p in self._visible}
         for name, value in kwargs.items():
             if name not in names:
                 raise self._error(f"`{self.owner}` has no input `{name}`")
             if name in given:
                 raise self._error(f"input `{name}` of `{self.owner}` was given twice")
             given[name] = value
-        for port in self.ports:
+        for port in self._visible:
             if given.get(port.name) is None and (
                 port.tensors or not (port.optional or port.packed)
             ):
-                raise self._error(f"input `{port.name}` of `{self.owner}` is missing")
-        return [given.get(p.name) for p in self.ports]
+                help = f'attribs={{"{port.name}": None}} when the model is loaded leaves it out'
+                raise self._error(
+                    f"input `{port.name}` of `{self.owner}` is missing",
+                    help if port.optional else "",
+                )
+        return [given.get(p.name) for p in self._visible]
 
     def _items(self, port: Port, value: object) -> Sequence[object]:
         if not port.packed:
@@ -130,15 +135,19 @@ class Inputs:
         items = () if value is None else value
         if not isinstance(items, (list, tuple)):
             raise self._error(f"input `{port.name}` is a pack, and takes a list or tuple of arrays")
-        if len(items) != len(port.tensors):
+        most = len(port.tensors)
+        if len(items) > most or (port.length is None and len(items) < most):
+            size = str(most) if port.length is None else f"at most {most}"
             raise self._error(
-                f"input `{port.name}` is a pack of {len(port.tensors)} arrays, and got {len(items)}"
+                f"input `{port.name}` is a pack of {size} arrays, and got {len(items)}"
             )
         return items
 
-    def _error(self, message: str) -> Error:
-        shown = ", ".join(f"`{p.name}`" + (" (optional)" if p.optional else "") for p in self.ports)
-        return error("E0801", message, notes=[f"inputs: {shown or 'none'}"])
+    def _error(self, message: str, help: str = "") -> Error:
+        shown = ", ".join(
+            f"`{p.name}`" + (" (optional)" if p.optional else "") for p in self._visible
+        )
+        return error("E0801", message, notes=[f"inputs: {shown or 'none'}"], help=help)
 
 
 def fit(value: object, dtype: np.dtype[Any], declared: DType, rank: int, what: str) -> Array:
@@ -160,10 +169,13 @@ def fit(value: object, dtype: np.dtype[Any], declared: DType, rank: int, what: s
 def _converted(array: Array, dtype: np.dtype[Any], declared: DType, what: str) -> Array:
     kind = "real" if declared.is_real else "int" if declared.is_int else "bool"
     notes = [f"expected {dtype.name}", f"got {array.dtype.name}"]
-    if array.dtype.kind not in _KINDS[kind] and array.size:
+    if not array.size:
+        return np.empty(array.shape, dtype)
+    if array.dtype.kind not in _KINDS[kind]:
         raise error("E0801", f"{what} has the wrong element type", notes=notes)
-    if kind != "int" or array.size == 0:
-        return array.astype(dtype)
+    if kind != "int":
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
     result = array.astype(dtype)
     limits = np.iinfo(dtype)
     if int(array.min()) < limits.min or int(array.max()) > limits.max:

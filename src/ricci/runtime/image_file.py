@@ -21,6 +21,7 @@ def pack(image: Image) -> bytes:
         "constants": [[*_info(i), len(data)] for i, data in image.constants],
         "kept": image.kept,
         "arena": image.arena,
+        "sizes": [image.sizes, image.defined, image.checks],
         "prepare": [_step(s, sources) for s in image.prepare],
         "steps": [_step(s, sources) for s in image.steps],
     }
@@ -61,6 +62,7 @@ def _unpack(data: bytes) -> Image:
         tuple(_read_step(s, sources) for s in header["prepare"]),
         tuple(_read_step(s, sources) for s in header["steps"]),
         header["arena"],
+        *header["sizes"],
     )
 
 
@@ -74,8 +76,11 @@ def _infos(items: list[Any]) -> tuple[Info, ...]:
 
 def _step(step: Step, sources: dict[Source, int]) -> list[Any]:
     slots = [[s.kind, s.number, s.offset] for s in step.slots]
-    sites = [[s.tensor, s.dimension, s.extent, *_span(s.span, sources)] for s in step.sites]
-    return [step.symbol, step.name, slots, step.chunks, step.shared, step.scratch, sites]
+    sites = [[s.tensor, s.dimension, *_span(s.span, sources)] for s in step.sites]
+    return [
+        step.kind, step.name, slots, step.symbol, step.chunks, step.shared, step.scratch, sites,
+        step.counted, step.target, step.places,
+    ]  # fmt: skip
 
 
 def _span(span: Span, sources: dict[Source, int]) -> list[int]:
@@ -85,19 +90,23 @@ def _span(span: Span, sources: dict[Source, int]) -> list[int]:
 
 
 def _read_step(item: list[Any], sources: list[Source]) -> Step:
-    symbol, name, slots, chunks, shared, scratch, sites = item
+    kind, name, slots, symbol, chunks, shared, scratch, sites, counted, target, places = item
     return Step(
-        symbol,
+        kind,
         name,
         tuple(Slot(*s) for s in slots),
+        symbol,
         chunks,
         shared,
         scratch,
         tuple(_read_site(s, sources) for s in sites),
+        counted,
+        target,
+        tuple((row, slot) for row, slot in places),
     )
 
 
 def _read_site(item: list[Any], sources: list[Source]) -> Site:
-    tensor, dimension, extent, source, start, end = item
+    tensor, dimension, source, start, end = item
     span = NOWHERE if source < 0 else Span(sources[source], start, end)
-    return Site(tensor, dimension, extent, span)
+    return Site(tensor, dimension, span)

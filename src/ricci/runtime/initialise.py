@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..diagnostics import error
+from ..ir.interpret_bind import initial_value
 from ..ir.nodes import Tensor
 from ..ir.shapes import as_int
 
@@ -21,10 +22,12 @@ def draw_weights(tensor: Tensor, seed: int) -> NDArray[Any]:
     first: it keeps the scale of activations through layers with rectifiers, and near it in
     others (K. He et al., "Delving Deep into Rectifiers", 2015, section 2.2). Vectors and
     scalars lie between 0.05 and 0.15, since some are variances. Integers are 0, which is in
-    range for whatever they index; booleans are fair. Raises `Error` E0705 where an extent is
-    known only when the graph runs.
+    range for whatever they index; booleans are fair. A variable that begins with a value gets
+    that. Raises `Error` E0705 where an extent is known only when the graph runs.
     """
     shape = _known_shape(tensor)
+    if tensor.data is not None:
+        return initial_value(tensor)
     rng = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
     if tensor.dtype.is_int:
         return np.zeros(shape, np.int64 if tensor.dtype.is_abstract else tensor.dtype.numpy())

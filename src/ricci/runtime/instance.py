@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from .. import config
 from ..backends.llvm import threads
 from ..backends.llvm.image import Image, Slot, Step
 from ..backends.llvm.jit import Library
-from ..diagnostics import error
+from ..diagnostics import Error, error
 from .arguments import Array
 from .pool import entry, generation, pool_address, this_machine
 
@@ -34,6 +36,27 @@ def _has_known_layout() -> bool:
 
 _HAS_KNOWN_LAYOUT = _has_known_layout()
 
+UNSET = np.iinfo(np.int64).min
+"""What a size that data defines asks for, as long as it has not been set."""
+
+
+_TURNS_AT_ONCE = 1 << 22
+"""How many steps loops make in one go: a fraction of a second if they are small."""
+
+
+def most_steps() -> int:
+    """How many steps the loops of a call may make."""
+    return int(config.get("loop_steps")) or 1 << 31
+
+
+def endless() -> Error:
+    """The diagnostic for loops that do not end."""
+    return error(
+        "E0806",
+        f"the loops of the graph have not ended after {most_steps()} steps",
+        help="RICCI_LOOP_STEPS sets how many they may make",
+    )
+
 
 class Loaded:
     """An image whose code is loaded."""
@@ -41,8 +64,11 @@ class Loaded:
     def __init__(self, image: Image) -> None:
         self.image = image
         self.library = Library([image.code] if image.code else [], this_machine())
-        steps = (*image.prepare, *image.steps)
-        self.functions = {s.symbol: self.library.address(s.symbol) for s in steps}
+        kernels = [s for s in (*image.prepare, *image.steps) if s.kind == "kernel"]
+        self.functions = {s.symbol: self.library.address(s.symbol) for s in kernels}
+        self.counters = {
+            s.symbol: self.library.address(f"{s.symbol}.count") for s in kernels if s.counted
+        }
         self.constants = [
             np.frombuffer(data, np.uint8) if data else np.zeros(1, np.uint8)
             for _, data in image.constants
@@ -78,8 +104,17 @@ class Weights:
         self._free.append(instance)
 
 
+_OPS = {
+    "kernel": threads.KERNEL,
+    "jump": threads.JUMP,
+    "unless": threads.UNLESS,
+    "back": threads.BACK,
+    "point": threads.POINT,
+}
+
+
 class Instance:
-    """What one running call needs for itself: an arena, tables of pointers, error records."""
+    """What a running call needs for itself: arena, tables of pointers, error records, sizes."""
 
     def __init__(
         self, weights: Weights, steps: Sequence[Step], count: int, bound: bool = True
@@ -89,22 +124,32 @@ class Instance:
         self._sites = [s for s in steps if s.sites]
         self.can_fail = bool(self._sites)
         self._count = count
-        self.records = np.zeros((len(self._sites) + 1, 2), np.int64)
-        """A pair per step with checks: the number of the failed one, and the value."""
+        self.records = np.zeros((len(self._sites) + 1, 4), np.int64)
+        """Per step with checks: the number of the failed one, the value, the extent."""
         self._arena, arena = _block(loaded.image.arena)
         stride = -(-max((s.scratch for s in steps), default=0) // 128) * 128
         self._scratch, scratch = _block(stride * count)
-        total = sum(1 + len(s.slots) for s in steps)
-        self._tables = np.zeros(max(total, 1), np.int64)
-        self._steps = np.zeros((max(len(steps), 1), threads.STEP_WORDS), np.int64)
-        patches = self._fill(steps, arena)
-        self._patches = np.array(patches or [(0, 0, 0)], np.int64)
         image = loaded.image
+        cells = image.sizes + image.defined
+        self.sizes = np.zeros(cells + image.checks, np.int64)
+        """The cells of the kind `size`."""
+        self.wanted = self.sizes[image.sizes : cells]
+        """What data asked for, of each size that it defines."""
+        self.failed = self.sizes[cells:]
+        self._unset = np.zeros_like(self.sizes)
+        self._unset[image.sizes : cells] = UNSET
+        self._has_loops = any(s.kind == "back" for s in steps)
+        self._first = list(itertools.accumulate((1 + len(s.slots) for s in steps), initial=0))
+        """Where the table of each step begins."""
+        self._tables = np.zeros(max(self._first[-1], 1), np.int64)
+        self._steps = np.zeros((max(len(steps), 1), threads.STEP_WORDS), np.int64)
+        self._places: list[Array] = []
+        self._patches = np.array(self._fill(steps, arena) or [(0, 0, 0)], np.int64)
         self._io = (ctypes.c_int64 * (len(image.inputs) + len(image.outputs) if bound else 0))()
         self._words = np.zeros(threads.INSTANCE_WORDS, np.int64)
         self._words[:9] = (
             self._steps.ctypes.data, len(steps), scratch, stride, 0, self._patches.ctypes.data,
-            len(patches), ctypes.addressof(self._io), self._tables.ctypes.data,
+            self._patch_count, ctypes.addressof(self._io), self._tables.ctypes.data,
         )  # fmt: skip
         self._address = self._words.ctypes.data
         self._generation = -1
@@ -112,38 +157,73 @@ class Instance:
 
     def _fill(self, steps: Sequence[Step], arena: int) -> list[tuple[int, int, int]]:
         """Write steps and tables; gives the places that take addresses of arguments."""
-        image, base = self._weights.loaded.image, self._tables.ctypes.data
+        loaded = self._weights.loaded
         fixed = {
             "arena": [arena],
             "kept": self._weights.kept,
-            "constant": [a.ctypes.data for a in self._weights.loaded.constants],
+            "constant": [a.ctypes.data for a in loaded.constants],
             "variable": [a.ctypes.data for a in self._weights.variables],
+            "size": [self.sizes.ctypes.data + 8 * k for k in range(len(self.sizes))],
         }
-        first = {"input": 0, "output": len(image.inputs)}
-        patches, at, site = [], 0, 0
-        for number, step in enumerate(steps):
-            function = self._weights.loaded.functions[step.symbol]
-            self._steps[number] = function, base + 8 * at, step.chunks, step.shared
+        first = {"input": 0, "output": len(loaded.image.inputs)}
+        base, patches, site = self._tables.ctypes.data, [], 0
+        for number, (step, at) in enumerate(zip(steps, self._first, strict=False)):
             own = site if step.sites else len(self._sites)
-            self._tables[at] = self.records.ctypes.data + 16 * own
+            self._tables[at] = self.records.ctypes.data + 32 * own
             site += bool(step.sites)
+            self._steps[number] = (
+                _OPS[step.kind], loaded.functions.get(step.symbol, 0), base + 8 * at, step.chunks,
+                step.shared, loaded.counters.get(step.symbol, 0), step.target,
+                self._places_of(step, base),
+            )  # fmt: skip
             for k, slot in enumerate(step.slots, at + 1):
                 if slot.kind in first:
                     patches.append((k, first[slot.kind] + slot.number, slot.offset))
-                else:
+                elif slot.kind != "pointer":
                     self._tables[k] = _address(fixed, slot)
-            at += 1 + len(step.slots)
+        self._patch_count = len(patches)
         return patches
 
-    def run(self, arrays: Sequence[Array]) -> None:
-        """Run all steps; `arrays` are the inputs and then the outputs."""
+    def _places_of(self, step: Step, base: int) -> int:
+        """Where the list of the table entries is that a `point` writes."""
+        if step.kind != "point":
+            return 0
+        entries = [base + 8 * (self._first[row] + 1 + slot) for row, slot in step.places]
+        self._places.append(np.array([len(entries), *entries], np.int64))
+        return int(self._places[-1].ctypes.data)
+
+    def run(self, arrays: Sequence[Array], sizes: Array | None = None) -> None:
+        """Run all steps; `arrays` are the inputs and then the outputs, `sizes` those of the
+        symbols that the shapes of inputs define.
+
+        Raises `Error` E0806 if the loops have not ended after so many steps as they may have.
+        """
         words = list(map(id, arrays)) if _HAS_KNOWN_LAYOUT else self._cells_of(arrays)
         for k, word in enumerate(words):
             self._io[k] = word
         if self._generation != generation():
             self._generation = generation()
             self._words[threads.OWN_POOL] = pool_address(self._count)
-        self._entry(self._address)
+        if sizes is not None:
+            self.sizes[:] = self._unset
+            self.sizes[: len(sizes)] = sizes
+        if self._has_loops:
+            self._run_loops()
+        else:
+            self._entry(self._address)
+
+    def _run_loops(self) -> None:
+        """Run all steps, with breaks in which Python can raise a `KeyboardInterrupt`."""
+        left = most_steps()
+        self._words[threads.RESUME] = 0
+        while left >= 0:
+            turns = min(left + 1, _TURNS_AT_ONCE)
+            self._words[threads.TURNS] = turns
+            self._entry(self._address)
+            if self._words[threads.TURNS] > 0:
+                return
+            left -= turns
+        raise endless()
 
     def _cells_of(self, arrays: Sequence[Array]) -> list[int]:
         """Stand-ins for array objects that are laid out in another way."""
@@ -151,21 +231,26 @@ class Instance:
         return [self._cells.ctypes.data + 24 * k for k in range(len(arrays))]
 
     def raise_failures(self) -> None:
-        """Raise the first failed check of the call, if there was one, and forget it."""
+        """Raise the first failed check of the call, if there was one."""
         if not self.records.any():
             return
-        found = self.records.copy()
-        self.records[:] = 0
-        for step, (number, value) in zip(self._sites, found.tolist(), strict=False):
+        for step, (number, value, extent, _) in zip(
+            self._sites, self.records.tolist(), strict=False
+        ):
             if number:
-                _raise(step, number, value)
+                _raise(step, number, value, extent)
+
+    def forget_failures(self) -> None:
+        """Be ready for another call."""
+        if self.can_fail:
+            self.records[:] = 0
 
 
 def _address(fixed: Mapping[str, Sequence[int]], slot: Slot) -> int:
     return fixed[slot.kind][slot.number] + slot.offset
 
 
-def _raise(step: Step, number: int, value: int) -> Any:
+def _raise(step: Step, number: int, value: int, extent: int) -> Any:
     site = step.sites[number - 1]
     if site.dimension < 0:
         raise error(
@@ -174,7 +259,7 @@ def _raise(step: Step, number: int, value: int) -> Any:
     raise error(
         "E0802",
         f"index {value} is out of range for dimension {site.dimension} of `{site.tensor}`, "
-        f"whose extent is {site.extent}",
+        f"whose extent is {extent}",
         site.span,
         notes=[f"in `{step.name}`"],
     )

@@ -9,7 +9,7 @@ LLVM's optimisation passes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 Lines = list["str | Lines"]
@@ -194,14 +194,16 @@ class Builder:
         certain = isinstance(begin, int) and isinstance(end, int) and begin < end
         label = self.name("loop")
         body, latch, done = f"{label}.body", f"{label}.latch", f"{label}.done"
-        with self.inside(certain) as scope:
-            source = self.block
-            if certain:
-                self.line(f"br label %{body}")
-            else:
+        outside = self.block
+        with ExitStack() as scopes:
+            if not certain:  # invariants of the loop may stand behind the test
+                scope = scopes.enter_context(self.inside(False))
                 some = self.op(f"icmp slt i64 {begin}, {end}")
-                self._owner[some] = scope
-                self.line(f"br i1 {some}, label %{body}, label %{done}")
+                self.line(f"br i1 {some}, label %{label}.some, label %{done}")
+                self.enter(f"{label}.some")
+            scope = scopes.enter_context(self.inside(True))
+            source = self.block
+            self.line(f"br label %{body}")
             self.enter(body)
             phis: Lines = []
             self._lines.append(phis)
@@ -225,7 +227,7 @@ class Builder:
         self.enter(done)
         arms = [(latch, loop.following)]
         if not certain:
-            arms.append((source, [first for _, first in carried]))
+            arms.append((outside, [first for _, first in carried]))
         for position, (type, _) in enumerate(carried):
             ways = ", ".join(f"[ {values[position]}, %{label} ]" for label, values in arms)
             loop.results.append(self.op(f"phi {type} {ways}"))

@@ -92,7 +92,7 @@ class Costs:
         turn = 4.5  # per vector and k, if it has to be collected from memory
         if access is not None:
             groups = merge(side.indices, [access], self.strides).groups
-            steps = flat_form(access, self.strides).indices
+            steps = flat_form(access, self.strides).steps
             if not groups or steps.get(groups[-1][-1], 0) == 1:
                 turn = 1.5 if is_plain(access) else 3.0
         if side.extent * plan.depth.extent * self.bytes > self.target.l2:
@@ -117,7 +117,7 @@ def _clashes(plan: Plan, strides: Strides) -> float:
         return 1.0
     page = 4096 // plan.form.dtype.numpy().itemsize
     steps = [
-        abs(flat_form(access, strides).indices.get(groups[-1][-1], 0))
+        abs(flat_form(access, strides).steps.get(groups[-1][-1], 0))
         for indices in (plan.broadcast.indices, plan.depth.indices)
         if (groups := merge(indices, [access], strides).groups)
     ]
@@ -151,7 +151,7 @@ def _packing(plan: Plan, operand: Operand, panel: int, strides: Strides) -> floa
     if access is None:
         return (6.0 + around) / run
     groups = merge(operand.indices, [access], strides).groups
-    steps = flat_form(access, strides).indices
+    steps = flat_form(access, strides).steps
     step = steps.get(groups[-1][-1], 0) if groups else 1
     load = 1.5 * run
     if free and abs(steps.get(free[-1], 0)) * plan.form.dtype.numpy().itemsize % 4096 == 0:

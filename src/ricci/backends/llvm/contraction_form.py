@@ -16,8 +16,9 @@ from ...dtypes import DType
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Binary, Const, Expr, Index, Local, Select, Unary
 from ...ir.rewrite import free_indices, has_guard
-from .emit_access import extent_of, linear, row_major, shape_of
+from .emit_access import extent_of, linear
 from .kernels import Strides
+from .sizes import likely, row_major, sizes_of
 
 _MOST_FACTORS = 8
 _TYPES = (DType.FLOAT32, DType.FLOAT64)
@@ -136,11 +137,11 @@ def _conjuncts(expr: Expr) -> Iterator[Expr]:
 def _by_stride(kernel: Reduce, strides: Strides) -> tuple[Index, ...]:
     """The indices of the domain, those of the target's largest strides first."""
     target = kernel.targets[0]
-    steps = strides.get(target.tensor) or row_major(shape_of(target.tensor.shape))
+    steps = strides.get(target.tensor) or row_major(sizes_of(target.tensor.shape))
     found: dict[Index, int] = {}
     for subscript, step in zip(target.subscripts, steps, strict=True):
-        for index, factor in linear(subscript.index).indices.items():
-            found[index] = abs(factor * step)
+        for index, factor in linear(subscript.index).steps.items():
+            found[index] = abs(factor * likely(step))
     return tuple(sorted(kernel.domain, key=lambda i: -found.get(i, 0)))
 
 

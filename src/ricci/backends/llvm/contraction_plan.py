@@ -174,7 +174,7 @@ def _plan(
 
 def _is_across(form: Form, vector: Operand, strides: Strides) -> bool:
     """Whether the result is not contiguous along the vector side."""
-    steps = flat_form(form.kernel.targets[0], strides).indices
+    steps = flat_form(form.kernel.targets[0], strides).steps
     real = [i for i in vector.indices if extent_of(i) > 1]
     return bool(real) and steps.get(real[-1], 0) != 1
 
@@ -186,7 +186,7 @@ def _depth(form: Form, operand: Operand, strides: Strides) -> Depth:
     """The reduced indices in the order of an operand's memory."""
     reduced = [k for k in form.reduced if extent_of(k) > 1] or list(form.reduced[:1])
     if operand.access is not None:
-        steps = flat_form(operand.access, strides).indices
+        steps = flat_form(operand.access, strides).steps
         reduced.sort(key=lambda k: -abs(steps.get(k, 0)))
     return Depth(tuple(reduced), 0, extent_of(reduced[0]))
 
@@ -247,8 +247,11 @@ def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) ->
     access = operand.access
     if access is None or not is_plain(access):
         return False
+    steps = flat_form(access, strides).indices
     return all(
-        len(merge(part, [access], strides).groups) <= 1 for part in (operand.indices, reduced)
+        len(merge(part, [access], strides).groups) <= 1
+        and all(isinstance(steps.get(i, 0), int) for i in part)
+        for part in (operand.indices, reduced)
     )
 
 
@@ -259,7 +262,7 @@ def step_of(operand: Operand, indices: tuple[Index, ...], strides: Strides) -> i
     groups: Space = merge(indices, [access], strides)
     if not groups.groups:
         return 0
-    return flat_form(access, strides).indices.get(groups.groups[-1][-1], 0)
+    return flat_form(access, strides).steps.get(groups.groups[-1][-1], 0)
 
 
 def batch_of(operand: Operand, form: Form) -> tuple[Index, ...]:

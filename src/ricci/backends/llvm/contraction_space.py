@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from ...ir.nodes import Access, Expr, Index, Local
 from ...ir.rewrite import accesses, children, free_indices
+from . import sizes
 from .builder import Builder
 from .contraction_form import size
 from .emit import Mask, Place
-from .emit_access import Linear, extent_of, is_within, linear, row_major, shape_of
+from .emit_access import Linear, extent_of, is_within, linear, shape_of
 from .emit_types import with_lanes
 from .kernels import Strides
 
@@ -40,7 +41,9 @@ class Space:
 
 def flat_form(access: Access, strides: Strides) -> Linear:
     """The element offset of an access, guards and checks aside."""
-    steps = strides.get(access.tensor) or row_major(shape_of(access.tensor.shape))
+    steps = strides.get(access.tensor)
+    if steps is None:
+        steps = sizes.row_major(sizes.sizes_of(access.tensor.shape))
     form = Linear()
     for subscript, step in zip(access.subscripts, steps, strict=True):
         form.plus(linear(subscript.index), step)
@@ -56,13 +59,17 @@ def merge(indices: Sequence[Index], exprs: Sequence[Expr], strides: Strides) -> 
     for index in indices:
         last = groups[-1][-1] if groups else None
         if last is not None and index not in fixed and last not in fixed:
-            if all(
-                f.indices.get(last, 0) == extent_of(index) * f.indices.get(index, 0) for f in forms
-            ):
+            if all(_is_one_loop(f, last, index) for f in forms):
                 groups[-1] = (*groups[-1], index)
                 continue
         groups.append((index,))
     return Space(tuple(groups))
+
+
+def _is_one_loop(form: Linear, outer: Index, inner: Index) -> bool:
+    """Whether a loop over two indices steps through an offset as one loop over both would."""
+    step = form.indices.get(inner, 0)
+    return form.indices.get(outer, 0) == sizes.times(extent_of(inner), step)
 
 
 def _unmergeable(exprs: Sequence[Expr]) -> set[Index]:

@@ -70,7 +70,7 @@ class _Writer:
         functions = self._functions()
         flops = plan.outer * plan.broadcast.extent * plan.vector.extent * plan.depth.extent
         return KernelCode(
-            self.frame.text() + functions,
+            self.frame.text(functions),
             tuple(self.frame.tensors),
             plan.chunks,
             frozenset(self.b.declarations),
@@ -78,6 +78,7 @@ class _Writer:
             tuple(self.frame.sites),
             flops / (3.0 * plan.lanes),
             tuple(write_prepare(s, self.strides) for s in self.sides if s.prepared is not None),
+            tuple(self.frame.symbols),
         )
 
     def _functions(self) -> str:

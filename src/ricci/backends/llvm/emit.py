@@ -8,6 +8,7 @@ all lanes stays scalar until it meets a vector.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ...dtypes import DType
@@ -31,16 +32,15 @@ from ...ir.nodes import (
 )
 from ...ir.rewrite import accesses
 from ...source import NOWHERE, Span
-from . import emit_arith, mathlib
-from .builder import Builder, split_operand
+from . import emit_arith, emit_memory, mathlib
+from .builder import Builder
 from .emit_access import (
     Linear,
     Ranges,
     has_effect,
     is_within,
     linear,
-    row_major,
-    shape_of,
+    may_be_zero,
     subscript_is_safe,
 )
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Mask, Place, Value
@@ -51,30 +51,38 @@ from .emit_types import (
     splat,
     tag,
     vector_type,
-    width,
     with_lanes,
 )
 from .kernels import Site, Strides
+from .sizes import Size, lower, plus, row_major, sizes_of, times
 
 __all__ = ["FULL", "Address", "Frame", "Mask", "Place", "Point", "Value"]
 
 
 class Frame:
-    """The function of a kernel: its table of tensors, and its checks."""
+    """The function of a kernel: its table of tensors and sizes, and its checks."""
 
     def __init__(self, strides: Strides) -> None:
         self.builder = Builder(
             "kernel", "ptr noalias %table, ptr noalias %scratch, i64 %begin, i64 %end"
         )
         self.tensors: list[Tensor] = []
+        self.symbols: list[Symbol] = []
         self.sites: list[Site] = []
         self.written: set[Tensor] = set()
         """Tensors that the kernel may both read and write: their loads stay where they are."""
         self._strides = strides
 
-    def strides(self, tensor: Tensor) -> tuple[int, ...]:
+    def counting(self) -> Frame:
+        """The function that says how many chunks there are: it reads the same table."""
+        other = Frame(self._strides)
+        other.builder = Builder("kernel.count", "ptr %table", "i64")
+        other.tensors, other.symbols = self.tensors, self.symbols
+        return other
+
+    def strides(self, tensor: Tensor) -> tuple[Size, ...]:
         known = self._strides.get(tensor)
-        return row_major(shape_of(tensor.shape)) if known is None else known
+        return row_major(sizes_of(tensor.shape)) if known is None else known
 
     def entry(self, number: int) -> str:
         """A pointer of the table."""
@@ -88,20 +96,49 @@ class Frame:
             self.tensors.append(tensor)
         return self.entry(1 + self.tensors.index(tensor))
 
+    def cell(self, symbol: Symbol) -> str:
+        """Where the value of a symbol is; the table has these behind all tensors."""
+        if symbol not in self.symbols:
+            self.symbols.append(symbol)
+        b = self.builder
+        place = b.pure(f"getelementptr ptr, ptr %table, i64 #{self.symbols.index(symbol)}")
+        return b.pure(f"load ptr, ptr {place}, align 8", place)
+
+    def symbol(self, symbol: Symbol) -> str:
+        """The value of a symbol."""
+        pointer = self.cell(symbol)
+        return self.builder.pure(f"load i64, ptr {pointer}, align 8", pointer)
+
+    def amount(self, size: Size) -> str | int:
+        """A size as an operand, computed at the head of the function if it is not a number."""
+        if isinstance(size, int):
+            return size
+        return Point(self, 1, {}, FULL, {}, {}, checked=False).value(size).text
+
+    def count(self, size: Size) -> str | int:
+        """The same, zero if it is negative."""
+        amount = self.amount(size)
+        if isinstance(amount, int) or lower(size) >= 0:
+            return max(amount, 0) if isinstance(amount, int) else amount
+        return self.builder.call("i64", "llvm.smax.i64", f"i64 {amount}", "i64 0")
+
     def safe(self) -> str:
         """Memory that may be read and written without effect."""
         return self.builder.reserve(f"alloca [{SAFE_BYTES} x i8], align 64")
 
-    def site(self, name: str, dimension: int, extent: int, span: Span) -> int:
+    def site(self, name: str, dimension: int, span: Span) -> int:
         """The number of a check, from 1."""
-        site = Site(name, dimension, extent, span)
+        site = Site(name, dimension, span)
         if site not in self.sites:
             self.sites.append(site)
         return self.sites.index(site) + 1
 
-    def fail(self, site: int, value: str) -> None:
+    def fail(self, site: int, value: str, extent: str) -> None:
         """Record a failed check; the first of a call is kept."""
-        self.builder.line(f"call void @kernel.fail(ptr {self.entry(0)}, i64 {site}, i64 {value})")
+        record = self.entry(0)
+        self.builder.line(
+            f"call void @kernel.fail(ptr {record}, i64 {site}, i64 {value}, i64 {extent})"
+        )
 
     def point(
         self,
@@ -119,10 +156,14 @@ class Frame:
         """
         return Point(self, lanes, dict(places), mask, dict(values or {}), dict(ranges or {}))
 
-    def text(self) -> str:
-        """The whole text; the body is ended by a return."""
+    def text(self, extra: str = "") -> str:
+        """The whole text, with other functions; the body is ended by a return."""
         self.builder.line("ret void")
-        return self.builder.text() + (FAIL if self.sites else "")
+        text = self.builder.text() + (FAIL if self.sites else "") + extra
+        if not self.symbols:
+            return text
+        first = 1 + len(self.tensors)
+        return re.sub(r"%table, i64 #(\d+)", lambda m: f"%table, i64 {first + int(m[1])}", text)
 
 
 class Point:
@@ -135,7 +176,8 @@ class Point:
         places: dict[Index, Place],
         mask: Mask,
         values: dict[Local, Value],
-        ranges: dict[Index, tuple[int, int]],
+        ranges: dict[Index, tuple[Size, Size]],
+        checked: bool = True,
     ) -> None:
         self.frame = frame
         self.b = frame.builder
@@ -144,6 +186,7 @@ class Point:
         self.mask = mask
         self.values = values
         self.ranges = ranges
+        self._checked = checked
         self._memo: dict[int, tuple[Expr, Value]] = {}
 
     # ------------------------------------------------------------------ values
@@ -187,7 +230,7 @@ class Point:
             case Local():
                 return self.values.get(expr) or self.value(expr.value)
             case Access():
-                return self._load(expr)
+                return emit_memory.load(self, expr)
             case Unary():
                 return self._unary(expr)
             case Binary():
@@ -199,7 +242,7 @@ class Point:
             case Apply():
                 return self._apply(expr)
             case Symbol():
-                raise AssertionError(f"the size `{expr.name}` is not known")
+                return Value(self.frame.symbol(expr), DType.INT)
 
     def _index(self, index: Index) -> Value:
         place = self.places.get(index)
@@ -248,13 +291,14 @@ class Point:
 
     def _checked_divisor(self, expr: Binary, divisor: str, dtype: DType, lanes: int) -> str:
         """The divisor, or one where it is zero; a zero that counts is recorded."""
-        if isinstance(expr.rhs, Const) and expr.rhs.value != 0:
+        if not may_be_zero(expr.rhs):
             return divisor
         type = vector_type(dtype, lanes)
         zero, one = splat("0", scalar_type(dtype), lanes), splat("1", scalar_type(dtype), lanes)
         good = self.b.pure(f"icmp ne {type} {divisor}, {zero}", divisor)
-        site = self.frame.site("", -1, 0, self._span(expr))
-        self._require(good, lanes > 1, Value("0", DType.INT), site)
+        if self._checked:
+            site = self.frame.site("", -1, self._span(expr))
+            self._require(good, lanes > 1, Value("0", DType.INT), site, "0")
         condition = with_lanes("i1", lanes)
         return self.b.pure(
             f"select {condition} {good}, {type} {divisor}, {type} {one}", good, divisor
@@ -283,7 +327,7 @@ class Point:
     def _arm(self, expr: Expr, condition: Value, positive: bool) -> Value:
         return (
             self.only(condition, positive).value(expr)
-            if has_effect(expr, self.ranges)
+            if has_effect(expr, self.ranges, self._memo)
             else self.value(expr)
         )
 
@@ -340,19 +384,30 @@ class Point:
 
     def guarded(self, *exprs: Expr) -> Point:
         """The same iteration where no `Skip` in the expressions is out of range."""
+        guards = [
+            (s.index, extent)
+            for access in accesses(*exprs)
+            for s, extent in zip(access.subscripts, sizes_of(access.tensor.shape), strict=True)
+            if isinstance(s.rule, Skip) and not is_within(s.index, extent, self.ranges)
+        ]
         point = self
-        for access in accesses(*exprs):
-            for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
-                if isinstance(s.rule, Skip) and not is_within(s.index, extent, self.ranges):
-                    point = point.only(self.in_range(self.value(s.index), extent))
+        for index, extent in sorted(guards, key=lambda guard: bool(accesses(guard[0]))):
+            # what may fail counts only where the guards before it hold
+            where = point if has_effect(index, self.ranges) else self
+            point = point.only(self.in_range(where.value(index), extent))
         return point
 
-    def in_range(self, index: Value, extent: int) -> Value:
+    def in_range(self, index: Value, extent: Size) -> Value:
         """Whether `0 <= index < extent`."""
         wide = self.as_index(index)
-        limit = splat(str(extent), "i64", self.lanes if wide.vector else 1)
-        text = self.b.pure(f"icmp ult {self.type(wide)} {wide.text}, {limit}", wide.text)
+        limit = self._limit(extent, wide)
+        text = self.b.pure(f"icmp ult {self.type(wide)} {wide.text}, {limit}", wide.text, limit)
         return Value(text, DType.BOOL, wide.vector)
+
+    def _limit(self, size: Size, like: Value) -> str:
+        """A size as an operand beside a value."""
+        text = str(self.frame.amount(size))
+        return self.spread(text, "i64") if like.vector else text
 
     def as_index(self, value: Value) -> Value:
         """An integer of any type as i64."""
@@ -367,47 +422,60 @@ class Point:
         form, mask = self._flatten(access)
         pointer = self.frame.pointer(access.tensor)
         dtype = access.tensor.dtype
-        stride, constant = 0, form.constant
-        terms: list[tuple[str, int]] = []
+        stride, constant = Linear(), form.constant
+        terms: list[tuple[str, Size]] = []
         for index, factor in form.indices.items():
             place = self.places[index]
-            constant += factor * place.offset
-            stride += factor if place.vector else 0
+            constant = plus(constant, times(factor, place.offset))
+            if place.vector:
+                stride.plus(Linear(1), factor)
             if place.base is not None:
                 terms.append((place.base, factor))
-        spread: list[tuple[str, int]] = []
+        spread: list[tuple[str, Size]] = []
         for expr, factor in form.others.values():
             value = self.as_index(self.value(expr))
             (spread if value.vector else terms).append((value.text, factor))
         pointer = self._advance(pointer, terms, constant, dtype)
-        offsets = self._offsets(spread, stride) if spread else None
-        return Address(pointer, stride, offsets, mask)
+        step = stride.constant
+        apart = None if spread else str(self.frame.amount(step))
+        if isinstance(step, int):
+            offsets = self._offsets(spread, step) if spread else None
+            return Address(pointer, step, offsets, mask, apart)
+        lanes = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
+        spread.append((f"<{lanes}>", step))
+        return Address(pointer, 0, self._offsets(spread, 0), mask, apart)
 
     def _advance(
-        self, pointer: str, terms: list[tuple[str, int]], constant: int, dtype: DType
+        self, pointer: str, terms: list[tuple[str, Size]], constant: Size, dtype: DType
     ) -> str:
         """A pointer plus terms, the outermost first so that inner loops add little."""
         type, b = memory_type(dtype), self.b
         for text, factor in sorted(terms, key=lambda t: b.depth(t[0])):
             if not text.startswith("%"):
-                constant += int(text) * factor
+                constant = plus(constant, times(int(text), factor))
                 continue
-            step = text if factor == 1 else b.pure(f"mul nsw i64 {text}, {factor}", text)
+            step = text if factor == 1 else self._scaled(text, factor, 1)
             pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {step}", pointer, step)
-        if constant:
-            pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {constant}", pointer)
+        if constant != 0:
+            step = str(self.frame.amount(constant))
+            pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {step}", pointer, step)
         return pointer
 
-    def _offsets(self, terms: list[tuple[str, int]], stride: int) -> str:
+    def _scaled(self, text: str, factor: Size, lanes: int) -> str:
+        """An i64, or a vector of them, times a size."""
+        amount = str(self.frame.amount(factor))
+        if lanes > 1:
+            amount = self.spread(amount, "i64")
+        return self.b.pure(f"mul nsw {with_lanes('i64', lanes)} {text}, {amount}", text, amount)
+
+    def _offsets(self, terms: list[tuple[str, Size]], stride: int) -> str:
         """Per-lane offsets in elements."""
         full = with_lanes("i64", self.lanes)
         steps = ", ".join(f"i64 {lane * stride}" for lane in range(self.lanes))
         total = f"<{steps}>" if stride else ""
         for text, factor in terms:
             if factor != 1:
-                text = self.b.pure(
-                    f"mul nsw {full} {text}, {splat(str(factor), 'i64', self.lanes)}", text
-                )
+                text = self._scaled(text, factor, self.lanes)
             total = self.b.pure(f"add nsw {full} {total}, {text}", total, text) if total else text
         return total
 
@@ -415,7 +483,7 @@ class Point:
         """The element offset of an access as one linear form, and the mask of what may be
         touched."""
         form, mask = Linear(), self.mask
-        shape = shape_of(access.tensor.shape)
+        shape = sizes_of(access.tensor.shape)
         strides = self.frame.strides(access.tensor)
         for d, subscript in enumerate(access.subscripts):
             index = subscript.index
@@ -427,8 +495,9 @@ class Point:
                 value = self._remapped(value, subscript.rule, shape[d])
             if not subscript_is_safe(subscript, shape[d], self.ranges):
                 good = self.in_range(value, shape[d])
-                site = self.frame.site(access.tensor.name, d, shape[d], access.span)
-                self._require(good.text, good.vector, value, site)
+                site = self.frame.site(access.tensor.name, d, access.span)
+                limit = str(self.frame.amount(shape[d]))
+                self._require(good.text, good.vector, value, site, limit)
                 mask = self.meet(mask, good)
             if subscript.rule is None:
                 form.plus(linear(index), strides[d])
@@ -438,13 +507,13 @@ class Point:
                 form.plus(Linear(0, {}, {id(known): (known, 1)}), strides[d])
         return form, mask
 
-    def _remapped(self, value: Value, rule: Remap, extent: int) -> Value:
+    def _remapped(self, value: Value, rule: Remap, extent: Size) -> Value:
         """`below` where the index is negative, `above` where it is past the end, else itself."""
         lanes = self.lanes if value.vector else 1
-        zero, limit = splat("0", "i64", lanes), splat(str(extent), "i64", lanes)
+        zero, limit = splat("0", "i64", lanes), self._limit(extent, value)
         type = with_lanes("i64", lanes)
         low = self.b.pure(f"icmp slt {type} {value.text}, {zero}", value.text)
-        high = self.b.pure(f"icmp sge {type} {value.text}, {limit}", value.text)
+        high = self.b.pure(f"icmp sge {type} {value.text}, {limit}", value.text, limit)
         result = value
         for test, expr in ((high, rule.above), (low, rule.below)):
             condition = Value(test, DType.BOOL, value.vector)
@@ -456,7 +525,7 @@ class Point:
             result = Value(text, DType.INT, vector)
         return result
 
-    def _require(self, good: str, vector: bool, value: Value, site: int) -> None:
+    def _require(self, good: str, vector: bool, value: Value, site: int, extent: str) -> None:
         """Record a failure where `good` is false and the mask is on."""
         b, lanes = self.b, self.lanes
         if not vector and self.mask.each is None:
@@ -464,7 +533,7 @@ class Point:
             if self.mask.all is not None:
                 bad = b.pure(f"and i1 {bad}, {self.mask.all}", bad, self.mask.all)
             with b.when(bad):
-                self.frame.fail(site, value.text)
+                self.frame.fail(site, value.text, extent)
             return
         type = with_lanes("i1", lanes)
         good = good if vector else self.spread(good, "i1")
@@ -480,101 +549,10 @@ class Point:
                 self.vector(value),
             )
             worst = b.call("i64", f"llvm.vector.reduce.smax.{tag('i64', lanes)}", f"{full} {shown}")
-            self.frame.fail(site, worst)
+            self.frame.fail(site, worst, extent)
 
-    def _load(self, access: Access) -> Value:
-        address = self.address(access)
-        raw, vector = self._read(access.tensor, address)
-        dtype = access.tensor.dtype
-        if dtype is DType.BOOL:
-            lanes = self.lanes if vector else 1
-            raw = self.b.pure(
-                f"icmp ne {with_lanes('i8', lanes)} {raw}, {splat('0', 'i8', lanes)}", raw
-            )
-        return Value(raw, dtype, vector)
-
-    def _read(self, tensor: Tensor, address: Address) -> tuple[str, bool]:
-        """The elements of an access as they are in memory."""
-        stable = tensor not in self.frame.written
-        type, align = memory_type(tensor.dtype), width(tensor.dtype)
-        if self.lanes == 1 or (address.stride == 0 and address.offsets is None):
-            mask = address.mask
-            if mask.each is not None and mask.each is not self.mask.each:
-                return self._gather(type, align, address, stable), True
-            return self.b.load(type, self._safe(address.pointer, mask.all), align, stable), False
-        full = with_lanes(type, self.lanes)
-        if address.offsets is not None or address.stride != 1:
-            lanes_on = None if address.mask.is_full else self.mask_text(address.mask)
-            shuffled = emit_arith.strided_load(
-                self.b, type, align, address, lanes_on, self.lanes, stable
-            )
-            return shuffled or self._gather(type, align, address, stable), True
-        if address.mask.is_full:
-            return self.b.load(full, address.pointer, align, stable), True
-        mask_text = self.mask_text(address.mask)
-        name = f"llvm.masked.load.{tag(type, self.lanes)}.p0"
-        raw = self._masked_read(name, full, f"ptr {address.pointer}", align, mask_text, stable)
-        return emit_arith.held(self.b, type, raw, self.lanes), True
-
-    def _safe(self, pointer: str, mask: str | None) -> str:
-        if mask is None:
-            return pointer
-        safe = self.frame.safe()
-        return self.b.pure(f"select i1 {mask}, ptr {pointer}, ptr {safe}", mask, pointer, safe)
-
-    def _gather(self, type: str, align: int, address: Address, stable: bool) -> str:
-        full = with_lanes(type, self.lanes)
-        pointers = self._pointers(type, address)
-        name = f"llvm.masked.gather.{tag(type, self.lanes)}.v{self.lanes}p0"
-        where = f"<{self.lanes} x ptr> {pointers}"
-        return self._masked_read(name, full, where, align, self.mask_text(address.mask), stable)
-
-    def _pointers(self, type: str, address: Address) -> str:
-        offsets = address.offsets
-        if offsets is None:
-            steps = ", ".join(f"i64 {lane * address.stride}" for lane in range(self.lanes))
-            offsets = f"<{steps}>"
-        text = f"getelementptr {type}, ptr {address.pointer}, <{self.lanes} x i64> {offsets}"
-        return self.b.pure(text, address.pointer, offsets)
-
-    def _masked_read(
-        self, name: str, full: str, where: str, align: int, mask: str, stable: bool
-    ) -> str:
-        bits = with_lanes("i1", self.lanes)
-        place, pointer = split_operand(where)
-        self.b.declare(f"declare {full} @{name}({place}, i32, {bits}, {full})")
-        text = f"call {full} @{name}({where}, i32 {align}, {bits} {mask}, {full} zeroinitializer)"
-        return self.b.stable(text, pointer, mask) if stable else self.b.op(text)
-
-    # ------------------------------------------------------------------ stores
+    # ------------------------------------------------------------------ memory
 
     def store(self, access: Access, value: Value) -> None:
         """Write an element per lane, where the mask is on."""
-        address = self.address(access)
-        dtype = access.tensor.dtype
-        if value.dtype is DType.INT and dtype is DType.INT64:
-            value = Value(value.text, dtype, value.vector)  # an index as it is
-        assert value.dtype == dtype, f"{value.dtype} stored to {dtype}"
-        type, align, lanes = memory_type(dtype), width(dtype), self.lanes
-        if lanes == 1:
-            raw = emit_arith.to_memory(self.b, value.text, dtype, 1)
-            place = self._safe(address.pointer, address.mask.all)
-            self.b.line(f"store {type} {raw}, ptr {place}, align {align}")
-            return
-        raw, full = (
-            emit_arith.to_memory(self.b, self.vector(value), dtype, lanes),
-            with_lanes(type, lanes),
-        )
-        contiguous = address.offsets is None and address.stride == 1
-        if contiguous and address.mask.is_full:
-            self.b.line(f"store {full} {raw}, ptr {address.pointer}, align {align}")
-            return
-        mask = f"{with_lanes('i1', lanes)} {self.mask_text(address.mask)}"
-        name = f"llvm.masked.{'store' if contiguous else 'scatter'}.{tag(type, lanes)}."
-        where = f"ptr {address.pointer}"
-        if not contiguous:
-            where = f"<{lanes} x ptr> {self._pointers(type, address)}"
-        name += "p0" if contiguous else f"v{lanes}p0"
-        place = split_operand(where)[0]
-        self.b.declare(f"declare void @{name}({full}, {place}, i32, {with_lanes('i1', lanes)})")
-        self.b.line(f"call void @{name}({full} {raw}, {where}, i32 {align}, {mask})")
+        emit_memory.store(self, access, value)

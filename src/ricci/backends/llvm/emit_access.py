@@ -1,16 +1,16 @@
-"""What the subscripts of accesses are made of: linear forms and ranges.
-
-Everything here is about concrete programs: extents are integers.
-"""
+"""What the subscripts of accesses are made of: linear forms and ranges."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from ...dtypes import DType
+from ...ir import shapes
 from ...ir.nodes import (
+    ONE,
     Access,
     Binary,
     Cast,
@@ -22,36 +22,46 @@ from ...ir.nodes import (
     Select,
     Skip,
     Subscript,
+    Symbol,
     Unary,
 )
-from ...ir.rewrite import walk
+from ...ir.rewrite import accesses, children, free_indices, walk
+from .sizes import Size, expression, limits, lower, minus, plus, size_of, sizes_of, times
 
 Range = tuple[float, float]
-Ranges = Mapping[Index, tuple[int, int]]
+Ranges = Mapping[Index, tuple[Size, Size]]
 """Least and greatest value of indices, where narrower than their extent."""
+
+
+_FAR = (1 << 20) + 1
 
 
 @dataclass(slots=True)
 class Linear:
     """`constant` plus a sum of coefficients times indices, and times other expressions."""
 
-    constant: int = 0
-    indices: dict[Index, int] = field(default_factory=dict)
-    others: dict[int, tuple[Expr, int]] = field(default_factory=dict)
+    constant: Size = 0
+    indices: dict[Index, Size] = field(default_factory=dict)
+    others: dict[int, tuple[Expr, Size]] = field(default_factory=dict)
     """By identity of the expression."""
 
-    def plus(self, other: Linear, factor: int) -> None:
+    @property
+    def steps(self) -> dict[Index, int]:
+        """The coefficients of indices; what stands for one that is not known is large and odd."""
+        return {i: c if isinstance(c, int) else _FAR for i, c in self.indices.items()}
+
+    def plus(self, other: Linear, factor: Size) -> None:
         """Add `factor * other`."""
-        self.constant += factor * other.constant
+        self.constant = plus(self.constant, times(factor, other.constant))
         for index, coefficient in other.indices.items():
-            total = self.indices.get(index, 0) + factor * coefficient
-            if total:
+            total = plus(self.indices.get(index, 0), times(factor, coefficient))
+            if total != 0:
                 self.indices[index] = total
             else:
                 self.indices.pop(index, None)
         for key, (expr, coefficient) in other.others.items():
-            total = self.others.get(key, (expr, 0))[1] + factor * coefficient
-            if total:
+            total = plus(self.others.get(key, (expr, 0))[1], times(factor, coefficient))
+            if total != 0:
                 self.others[key] = (expr, total)
             else:
                 self.others.pop(key, None)
@@ -63,9 +73,11 @@ def linear(expr: Expr) -> Linear:
         case Const(value=int(value)):
             return Linear(int(value))
         case Index():
-            if extent_of(expr) == 1:
+            if expr.extent == ONE:
                 return Linear()
             return Linear(0, {expr: 1})
+        case Symbol():
+            return Linear(expr)
         case Local():
             inner = linear(expr.value)
             return inner if not inner.others else Linear(0, {}, {id(expr): (expr, 1)})
@@ -81,26 +93,45 @@ def linear(expr: Expr) -> Linear:
                 return _sum(Linear(), left, right.constant)
             if not left.indices and not left.others:
                 return _sum(Linear(), right, left.constant)
+    if _is_size(expr):
+        return Linear(size_of(shapes.simplify(expr)))
     return Linear(0, {}, {id(expr): (expr, 1)})
+
+
+def _is_size(expr: Expr) -> bool:
+    """Whether an integer depends on symbols alone, and always has a value."""
+    if expr.dtype is not DType.INT:
+        return False
+    nodes = list(walk(expr))
+    if not any(isinstance(x, Symbol) for x in nodes):
+        return False
+    return all(isinstance(x, (Const, Symbol, Unary, Binary)) for x in nodes) and not any(
+        isinstance(x, Binary) and is_division(x) and lower(size_of(x.rhs)) <= 0 for x in nodes
+    )
+
+
+def is_division(expr: Binary) -> bool:
+    """Whether an operator is a division of integers."""
+    return expr.op in ("floordiv", "ceildiv", "mod") and expr.dtype.is_int
 
 
 def _is_index_type(dtype: DType) -> bool:
     return dtype is DType.INT or dtype is DType.INT64
 
 
-def _sum(left: Linear, right: Linear, factor: int) -> Linear:
+def _sum(left: Linear, right: Linear, factor: Size) -> Linear:
     left.plus(right, factor)
     return left
 
 
 def extent_of(index: Index) -> int:
-    """The extent of an index of a concrete program."""
+    """The extent of an index, in a program without symbols."""
     assert isinstance(index.extent, Const), f"the extent of `{index.name}` is not known"
     return int(index.extent.value)
 
 
 def shape_of(tensor_shape: tuple[Expr, ...]) -> tuple[int, ...]:
-    """A shape of a concrete program."""
+    """A shape, in a program without symbols."""
     return tuple(_as_int(e) for e in tensor_shape)
 
 
@@ -109,48 +140,54 @@ def _as_int(expr: Expr) -> int:
     return int(expr.value)
 
 
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements."""
-    strides = [1] * len(shape)
-    for d in range(len(shape) - 2, -1, -1):
-        strides[d] = strides[d + 1] * max(shape[d + 1], 1)
-    return tuple(strides)
-
-
 # --------------------------------------------------------------------- ranges
 
 NO_RANGES: Ranges = {}
 
+_LOCALS: WeakKeyDictionary[Local, Range] = WeakKeyDictionary()
+"""Bounds of locals where nothing more is known; locals stand on others, in long chains."""
 
-def bounds(expr: Expr, ranges: Ranges = NO_RANGES) -> Range:
-    """Least and greatest value that an integer expression can take."""
+
+def bounds(
+    expr: Expr, ranges: Ranges = NO_RANGES, known: dict[Local, Range] | None = None
+) -> Range:
+    """Least and greatest value that an integer expression can take; of locals, once found, they
+    are `known`."""
+    known = {} if known is None else known
     form = linear(expr)
-    low: float = form.constant
-    high: float = form.constant
+    low, high = limits(form.constant)
     for index, factor in form.indices.items():
-        a, b = ranges.get(index) or (0, extent_of(index) - 1)
-        low += factor * (a if factor > 0 else b)
-        high += factor * (b if factor > 0 else a)
+        a, b = range_of(index, ranges)
+        span = limits(a)[0], limits(b)[1]
+        part = _bounds_of_binary("mul", limits(factor), span)
+        low, high = low + part[0], high + part[1]
     for other, factor in form.others.values():
-        span = _bounds_of(other, ranges)
-        low += _times(factor, span[0] if factor > 0 else span[1])
-        high += _times(factor, span[1] if factor > 0 else span[0])
+        part = _bounds_of_binary("mul", limits(factor), _bounds_of(other, ranges, known))
+        low, high = low + part[0], high + part[1]
     return low, high
 
 
-def _bounds_of(expr: Expr, ranges: Ranges) -> Range:
+def range_of(index: Index, ranges: Ranges) -> tuple[Size, Size]:
+    """The least and the greatest value of an index."""
+    return ranges.get(index) or (0, minus(size_of(index.extent), 1))
+
+
+def _bounds_of(expr: Expr, ranges: Ranges, known: dict[Local, Range]) -> Range:
     match expr:
         case Local():
-            return bounds(expr.value, ranges)
+            found: MutableMapping[Local, Range] = known if ranges else _LOCALS
+            if expr not in found:
+                found[expr] = bounds(expr.value, ranges, known)
+            return found[expr]
         case Cast(operand=operand) if operand.dtype is DType.BOOL:
             return 0, 1
         case Cast(operand=operand) if operand.dtype.is_int and _is_index_type(expr.dtype):
-            return bounds(operand, ranges)
+            return bounds(operand, ranges, known)
         case Select():
-            a, b = bounds(expr.then, ranges), bounds(expr.otherwise, ranges)
+            a, b = bounds(expr.then, ranges, known), bounds(expr.otherwise, ranges, known)
             return min(a[0], b[0]), max(a[1], b[1])
         case Binary(op=op, lhs=lhs, rhs=rhs) if expr.dtype.is_int:
-            return _bounds_of_binary(op, bounds(lhs, ranges), bounds(rhs, ranges))
+            return _bounds_of_binary(op, bounds(lhs, ranges, known), bounds(rhs, ranges, known))
     return -math.inf, math.inf
 
 
@@ -188,21 +225,50 @@ def _floor(x: float, y: float) -> float:
     return x if math.isinf(x) else x // y
 
 
-def is_within(expr: Expr, extent: int, ranges: Ranges = NO_RANGES) -> bool:
+def is_within(expr: Expr, extent: Size, ranges: Ranges = NO_RANGES) -> bool:
     """Whether a subscript is proved to be in `0 <= expr < extent`."""
     low, high = bounds(expr, ranges)
-    return low >= 0 and high < extent
+    if low >= 0 and high < lower(extent):
+        return True
+    if isinstance(extent, int) and not _has_symbols(linear(expr), ranges):
+        return False
+    return _is_within_always(expr, extent, ranges)
+
+
+def _has_symbols(form: Linear, ranges: Ranges) -> bool:
+    sizes = [form.constant, *form.indices.values()]
+    sizes += [x for index in form.indices for x in range_of(index, ranges)]
+    return bool(form.others) or not all(isinstance(x, int) for x in sizes)
+
+
+def _is_within_always(expr: Expr, extent: Size, ranges: Ranges) -> bool:
+    """The same, for all values of the symbols."""
+    form = linear(expr)
+    least = greatest = form.constant
+    for index, factor in form.indices.items():
+        ends = range_of(index, ranges)
+        if lower(factor) < 0:
+            if limits(factor)[1] > 0:
+                return False
+            ends = ends[1], ends[0]
+        least = plus(least, times(factor, ends[0]))
+        greatest = plus(greatest, times(factor, ends[1]))
+    if not form.others:
+        return lower(least) >= 0 and lower(minus(extent, greatest)) >= 1
+    if ranges or any(isinstance(x, Access) for x in walk(expr)):
+        return False
+    return shapes.interval(expr)[0] >= 0 and shapes.less(expr, expression(extent))
 
 
 def needs_check(access: Access, ranges: Ranges = NO_RANGES) -> bool:
     """Whether some subscript may be out of range, guards aside."""
     return any(
         not isinstance(s.rule, Skip) and not subscript_is_safe(s, extent, ranges)
-        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True)
+        for s, extent in zip(access.subscripts, sizes_of(access.tensor.shape), strict=True)
     )
 
 
-def subscript_is_safe(subscript: Subscript, extent: int, ranges: Ranges = NO_RANGES) -> bool:
+def subscript_is_safe(subscript: Subscript, extent: Size, ranges: Ranges = NO_RANGES) -> bool:
     """Whether a subscript, after its remapping, is proved to be in range."""
     if is_within(subscript.index, extent, ranges):
         return True
@@ -210,26 +276,55 @@ def subscript_is_safe(subscript: Subscript, extent: int, ranges: Ranges = NO_RAN
     if not isinstance(rule, Remap):
         return False
     low, high = bounds(subscript.index, ranges)
-    return (low >= 0 or is_within(rule.below, extent, ranges)) and (
-        high < extent or is_within(rule.above, extent, ranges)
+    return (low >= 0 or _is_safe_end(rule.below, extent, subscript, ranges)) and (
+        high < lower(extent) or _is_safe_end(rule.above, extent, subscript, ranges)
     )
 
 
-def has_effect(expr: Expr, ranges: Ranges) -> bool:
-    """Whether evaluating an expression where it is not wanted may touch or report something."""
-    for node in walk(expr):
-        if isinstance(node, Access) and (needs_check(node, ranges) or _is_guarded(node, ranges)):
+def _is_safe_end(expr: Expr, extent: Size, subscript: Subscript, ranges: Ranges) -> bool:
+    """Whether a replacement is proved to be in range, given that the subscript's indices have
+    values: their extents are not zero."""
+    if is_within(expr, extent, ranges):
+        return True
+    extents = [i.extent for i in free_indices(subscript.index)]
+    known: dict[Expr, Range] = {e: (1, limits(e)[1]) for e in extents if isinstance(e, Symbol)}
+    if not known or free_indices(expr) or accesses(expr):
+        return False
+    room = shapes.sub(expression(extent), shapes.simplify(expr))
+    return shapes.interval(expr, known)[0] >= 0 and shapes.interval(room, known)[0] >= 1
+
+
+def has_effect(expr: Expr, ranges: Ranges, known: Container[int] = ()) -> bool:
+    """Whether evaluating an expression where it is not wanted may touch or report something;
+    the nodes whose identities are `known` have been evaluated."""
+    stack, seen = [expr], set[int]()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or id(node) in known:
+            continue
+        seen.add(id(node))
+        if _may_fail(node, ranges):
             return True
-        if isinstance(node, Binary) and node.op in ("floordiv", "ceildiv", "mod"):
-            if node.dtype.is_int and not (isinstance(node.rhs, Const) and int(node.rhs.value) != 0):
-                return True
-        if isinstance(node, Local) and has_effect(node.value, ranges):
-            return True
+        stack += [node.value] if isinstance(node, Local) else children(node)
     return False
 
 
+def _may_fail(node: Expr, ranges: Ranges) -> bool:
+    """The same of a node without its parts."""
+    if isinstance(node, Access):
+        return needs_check(node, ranges) or _is_guarded(node, ranges)
+    return isinstance(node, Binary) and is_division(node) and may_be_zero(node.rhs)
+
+
+def may_be_zero(divisor: Expr) -> bool:
+    """Whether a divisor is not proved to differ from zero."""
+    if isinstance(divisor, Const):
+        return divisor.value == 0
+    return not _is_size(divisor) or lower(divisor) <= 0
+
+
 def _is_guarded(access: Access, ranges: Ranges) -> bool:
-    shape = shape_of(access.tensor.shape)
+    shape = sizes_of(access.tensor.shape)
     return any(
         isinstance(s.rule, Skip) and not is_within(s.index, n, ranges)
         for s, n in zip(access.subscripts, shape, strict=True)

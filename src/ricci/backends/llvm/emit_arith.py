@@ -255,6 +255,9 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
         return b.pure(
             f"{'fpext' if width(target) > width(source) else 'fptrunc'} {old} {a} to {new}", a
         )
+    if source is DType.FLOAT16:  # LLVM makes something else of NaN where it widens it itself
+        single = cast(b, a, source, DType.FLOAT32, lanes)
+        return cast(b, single, DType.FLOAT32, target, lanes)
     if source.is_real:
         kind = "s" if is_signed(target) else "u"
         types = f"{tag(scalar_type(target), lanes)}.{tag(scalar_type(source), lanes)}"

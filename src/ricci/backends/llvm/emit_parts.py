@@ -9,13 +9,16 @@ from ...dtypes import DType
 SAFE_BYTES = 64
 """Size of the place where loads and stores go that must have no effect."""
 
-FAIL = """define internal void @kernel.fail(ptr %record, i64 %site, i64 %value) noinline cold {
+FAIL = """\
+define internal void @kernel.fail(ptr %record, i64 %site, i64 %value, i64 %extent) noinline cold {
   %old = cmpxchg ptr %record, i64 0, i64 %site monotonic monotonic
   %first = extractvalue { i64, i1 } %old, 1
   br i1 %first, label %write, label %end
 write:
   %place = getelementptr i64, ptr %record, i64 1
   store i64 %value, ptr %place
+  %next = getelementptr i64, ptr %record, i64 2
+  store i64 %extent, ptr %next
   br label %end
 end:
   ret void
@@ -60,11 +63,13 @@ FULL = Mask()
 class Address:
     """Where the elements of an access are: lane 0 at `pointer`, the next `stride` elements on.
 
-    With `offsets` (i64 elements per lane) instead, they lie anywhere. `mask` excludes what
-    failed a check.
+    With `offsets` (i64 elements per lane) instead, they lie anywhere; but `apart` is the distance
+    of neighbouring lanes if there is one, be it a number or not. `mask` excludes what failed a
+    check.
     """
 
     pointer: str
     stride: int
     offsets: str | None
     mask: Mask
+    apart: str | None

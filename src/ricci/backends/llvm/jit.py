@@ -13,6 +13,7 @@ from threading import Lock
 
 import llvmlite.binding as llvm
 
+from . import half
 from .kernels import KernelCode
 from .target import Target
 
@@ -67,6 +68,12 @@ def assembly(text: str, target: Target) -> str:
         return str(machine(target).emit_assembly(module))
 
 
+@functools.lru_cache(8)
+def _routines(target: Target) -> bytes:
+    """The object file of what the processor has no instructions for."""
+    return compile_text(f'target triple = "{target.triple}"\n{half.ROUTINES}', target)
+
+
 class Library:
     """Functions loaded from object files; they live as long as this object."""
 
@@ -77,6 +84,9 @@ class Library:
             cpu=target.cpu, features=target.features, codemodel="jitdefault", jit=True
         )
         self._engine = llvm.create_mcjit_compiler(empty, fresh)
+        objects = list(objects)
+        if any(name.encode() in data for data in objects for name in half.NAMES):
+            objects.append(_routines(target))
         for data in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()

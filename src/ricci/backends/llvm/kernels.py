@@ -8,6 +8,8 @@ that does the independent pieces of work (*chunks*) `begin <= c < end`. `%table`
 own table of pointers: entry 0 is its error record, entry `1 + s` the first element of
 `KernelCode.tensors[s]`. So kernels that differ only in the tensors they work on have
 equal text, and are compiled once. `%scratch` is private to the running thread.
+
+A tensor is row-major by the sizes of the call, whatever room its buffer has.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...ir.loops import Kernel, Reduce
-from ...ir.nodes import Tensor
+from ...ir.nodes import Symbol, Tensor
 from ...source import NOWHERE, Span
+from .sizes import Size, is_open
 from .target import Target
 
-Strides = Mapping[Tensor, tuple[int, ...]]
+Strides = Mapping[Tensor, tuple[Size, ...]]
 """Strides in elements of the tensors that are not row-major."""
 
 
@@ -28,12 +31,12 @@ Strides = Mapping[Tensor, tuple[int, ...]]
 class Site:
     """A check that a kernel makes while it runs, and what to say when it fails.
 
+    The error record then holds the number of the site, from 1, the value and the extent.
     With `dimension < 0` the check is of a divisor that must not be zero.
     """
 
     tensor: str
     dimension: int
-    extent: int
     span: Span = NOWHERE
 
 
@@ -47,6 +50,11 @@ class KernelCode:
     reads is set, before any run of the kernel: it writes tensors that live as long as the
     executable, which `tensors` of the kernel then lists (the packed operand, say).
     `work` is a rough count of the nanoseconds that all chunks take on one thread.
+
+    The entries of the table after those of the tensors point to i64 cells with the values of
+    `sizes`, which do not change while the kernel runs. If `counted`, the text also defines
+    `i64 @kernel.count(ptr %table)`: into how many chunks the work divides for these sizes (0: there
+    is none; 1: it is not worth sharing), `chunks` at most.
     """
 
     text: str
@@ -57,6 +65,8 @@ class KernelCode:
     sites: tuple[Site, ...] = ()
     work: float = 0.0
     prepare: tuple[Prepare, ...] = ()
+    sizes: tuple[Symbol, ...] = ()
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +85,11 @@ def generate(
     `constant` are the tensors whose elements change between calls only when somebody sets a
     variable: what is derived from them may be prepared.
     """
-    from . import contraction, nest
+    from . import contraction, contraction_open, nest
 
     if isinstance(kernel, Reduce):
-        code = contraction.match(kernel, strides, target, constant)
+        match = contraction_open.match if is_open(kernel) else contraction.match
+        code = match(kernel, strides, target, constant)
         if code is not None:
             return code
     return nest.generate(kernel, strides, target)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ...ir.nodes import Index
 from . import contraction_transpose as transpose
 from .contraction_form import Form, Operand, size
-from .contraction_plan import MOST_CHUNKS, Plan, plans_of_sides, step_of
+from .contraction_plan import MOST_CHUNKS, Plan, is_direct, plans_of_sides, step_of
 from .contraction_results import call_results, write_results
 from .contraction_space import (
     Places,
@@ -76,13 +76,13 @@ def _contiguous(
     access = big.access
     if access is None or not is_plain(access):
         return None
-    steps = flat_form(access, strides).indices
+    steps = flat_form(access, strides).steps
     reduced = [k for k in form.reduced if extent_of(k) > 1]
     reduced.sort(key=lambda k: -abs(steps.get(k, 0)))
     groups = merge(reduced, [access], strides).groups
     if len(groups) != 1 or steps.get(reduced[-1], 0) != 1:
         return None
-    if len(merge(big.indices, [access], strides).groups) > 1:
+    if not is_direct(big, tuple(reduced), strides):
         return None
     return tuple(reduced) if size(reduced) >= _LEAST_DEPTH * target.lanes(form.dtype) else None
 
@@ -138,13 +138,14 @@ class _Writer:
         if plan.across:
             functions.append(transpose.write_transpose(self.form.dtype, self.lanes))
         return KernelCode(
-            self.frame.text() + "".join(functions),
+            self.frame.text("".join(functions)),
             tuple(self.frame.tensors),
             plan.chunks,
             frozenset(b.declarations),
             self._c_bytes() + self.small.extent * self.x_row * self.bytes,
             tuple(self.frame.sites),
             plan.outer * self.k * self.big.extent * self.bytes / 20.0,
+            sizes=tuple(self.frame.symbols),
         )
 
     def _c_bytes(self) -> int:

@@ -7,16 +7,19 @@ allow, a `Scatter` element by element.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ...ir.loops import Fill, Kernel, Reduce, Scatter
-from ...ir.nodes import Index
+from ...ir.nodes import ZERO, Index
+from .counts import Count
 from .emit import Frame
-from .emit_access import extent_of, shape_of
 from .emit_types import width
 from .kernels import KernelCode, Strides
-from .nest_plan import make_plan
+from .nest_plan import MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
 from .nest_scatter import ScatterNest
+from .nest_share import shares_of, write_count
+from .sizes import likely, product, size_of, sizes_of, times
 from .target import Target
 
 
@@ -32,16 +35,17 @@ def generate(kernel: Kernel, strides: Strides, target: Target) -> KernelCode:
 
 def _fill(kernel: Fill, frame: Frame) -> KernelCode:
     tensor = kernel.tensor
-    size = math.prod(shape_of(tensor.shape)) * width(tensor.dtype)
+    size = times(product(sizes_of(tensor.shape)), width(tensor.dtype))
     b = frame.builder
     b.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
     pointer = frame.pointer(tensor)
-    b.line(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {size}, i1 false)")
-    return _code(frame, 1, size / 16)
+    bytes = frame.amount(size)
+    b.line(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {bytes}, i1 false)")
+    return _code(frame, 1, likely(size) / 16)
 
 
 def _is_empty(indices: tuple[Index, ...]) -> bool:
-    return any(extent_of(x) == 0 for x in indices)
+    return any(x.extent == ZERO for x in indices)
 
 
 def _scatter(kernel: Scatter, frame: Frame) -> KernelCode:
@@ -50,23 +54,42 @@ def _scatter(kernel: Scatter, frame: Frame) -> KernelCode:
         return _code(frame, 0, 0.0)
     nest = ScatterNest(kernel, frame)
     nest.emit()
-    return _code(frame, nest.chunks, 2.0 * math.prod(extent_of(x) for x in domain))
+    work = 2.0 * math.prod(likely(size_of(x.extent)) for x in domain)
+    return _code(frame, nest.chunks, work, MOST_CHUNKS, nest.count)
 
 
 def _reduce(kernel: Reduce, frame: Frame, target: Target) -> KernelCode:
     if _is_empty(kernel.domain):
         return _code(frame, 0, 0.0)
     plan = make_plan(kernel, frame, target)
-    ReduceNest(kernel, plan, frame).emit()
-    return _code(frame, plan.chunks, plan.work)
+    nest = ReduceNest(kernel, plan, frame)
+    nest.emit()
+    chunks = nest.shares.chunks
+    return _code(frame, chunks, plan.work, plan.chunks, lambda other: shares_of(plan, other).chunks)
 
 
-def _code(frame: Frame, chunks: int, work: float) -> KernelCode:
+def _code(
+    frame: Frame,
+    chunks: Count,
+    work: float,
+    most: int = 1,
+    count: Callable[[Frame], Count] | None = None,
+) -> KernelCode:
+    """The code of a kernel that is written; `count` computes how many chunks it has, and `most` is
+    the largest result of that, if `chunks` is no number."""
+    counted = not isinstance(chunks, int) and count is not None
+    extra, declarations = "", frame.builder.declarations
+    if counted and count is not None:
+        other = frame.counting()
+        extra = write_count(count(other), other)
+        declarations = declarations | other.builder.declarations
     return KernelCode(
-        frame.text(),
+        frame.text(extra),
         tuple(frame.tensors),
-        chunks,
-        frozenset(frame.builder.declarations),
+        most if counted else int(chunks),
+        frozenset(declarations),
         sites=tuple(frame.sites),
         work=work,
+        sizes=tuple(frame.symbols),
+        counted=counted,
     )

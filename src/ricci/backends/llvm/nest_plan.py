@@ -14,13 +14,29 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Access, Apply, Expr, Index, Local
 from ...ir.rewrite import accesses, children, free_indices, walk
 from .emit import Frame
-from .emit_access import Linear, extent_of, is_within, linear, needs_check, shape_of
+from .emit_access import Linear, Ranges, is_within, linear, needs_check, range_of
 from .emit_types import width
+from .sizes import (
+    Size,
+    least,
+    likely,
+    lower,
+    minus,
+    most,
+    plus,
+    quotient,
+    size_of,
+    sizes_of,
+    times,
+    upper,
+)
 from .target import Target
 
 MOST_CHUNKS = 64
-_CHUNK_NS = 4000.0
+CHUNK_NS = 4000.0
 """Work below which a chunk is not worth handing to another thread."""
+_FAR = 1 << 20
+"""Stands for a stride that is not known."""
 
 
 @dataclass(slots=True)
@@ -28,7 +44,7 @@ class Loop:
     """A loop of a nest: an index, or several neighbouring ones run as one."""
 
     index: Index
-    extent: int
+    extent: Size
 
 
 @dataclass(slots=True)
@@ -52,6 +68,11 @@ class Plan:
     rows: int = 1
     vectors: int = 1
     work: float = 0.0
+    open: bool = False
+    """Whether the numbers of blocks and chunks are computed when the kernel runs: `blocks` says
+    only whether there are any, and `chunks` how many there are at most."""
+    costs: tuple[float, float] = (0.0, 0.0)
+    """Nanoseconds of a vector of results: of each of its terms, and of the rest."""
 
 
 @dataclass(slots=True)
@@ -90,7 +111,7 @@ def flat_form(access: Access, frame: Frame) -> Linear:
 
 def is_dynamic(access: Access) -> bool:
     """Whether an access has a guard, a remapping or a check that matters."""
-    shape = shape_of(access.tensor.shape)
+    shape = sizes_of(access.tensor.shape)
     return needs_check(access) or any(
         s.rule is not None and not is_within(s.index, n)
         for s, n in zip(access.subscripts, shape, strict=True)
@@ -106,11 +127,11 @@ def loose_indices(kernel: Reduce, uses: Sequence[Use]) -> set[Index]:
             loose.update(free_indices(use.access))
     exprs = [*kernel.initial, *kernel.values, *kernel.results, *kernel.locals]
     exprs += [] if kernel.condition is None else [kernel.condition]
-    loose.update(_value_indices(exprs))
+    loose.update(value_indices(exprs))
     return loose
 
 
-def _value_indices(exprs: Sequence[Expr]) -> set[Index]:
+def value_indices(exprs: Sequence[Expr]) -> set[Index]:
     """Indices whose value is used outside subscripts."""
     found: set[Index] = set()
     seen: set[int] = set()
@@ -138,16 +159,16 @@ def collapse(indices: Sequence[Index], uses: Sequence[Use], loose: set[Index]) -
     """
     loops: list[Loop] = []
     for index in indices:
-        extent = extent_of(index)
+        extent = size_of(index.extent)
         if extent == 1:
             continue
         last = loops[-1] if loops else None
         if last is not None and index not in loose and last.index not in loose:
-            if all(
-                u.form.indices.get(last.index, 0) == extent * u.form.indices.get(index, 0)
+            if min(lower(extent), lower(last.extent)) >= 0 and all(
+                u.form.indices.get(last.index, 0) == times(extent, u.form.indices.get(index, 0))
                 for u in uses
             ):
-                loops[-1] = Loop(index, last.extent * extent)
+                loops[-1] = Loop(index, times(last.extent, extent))
                 continue
         loops.append(Loop(index, extent))
     return loops
@@ -168,7 +189,7 @@ def make_plan(kernel: Reduce, frame: Frame, target: Target) -> Plan:
         lanes = 1
     else:
         (reduced if over_reduced else outer).remove(vector)
-        while lanes > 1 and lanes // 2 >= vector.extent:
+        while lanes > 1 and lanes // 2 >= upper(vector.extent):
             lanes //= 2
     plan = Plan(outer, reduced, vector, over_reduced, lanes, fixed)
     _tile(kernel, plan, uses, target)
@@ -189,7 +210,7 @@ def _choose_vector(
 ) -> Loop | None:
     """The loop along which vectors lie: the one for which memory is touched most cheaply."""
     best, least = None, math.inf
-    points = math.prod(x.extent for x in reduced)
+    points = math.prod(likely(x.extent) for x in reduced)
     for loop in [*reversed(outer), *reversed(reduced)]:
         over = loop in reduced
         cost = sum(_touch(u, loop.index, lanes) * (points if u.inner else 1.0) for u in uses)
@@ -197,7 +218,8 @@ def _choose_vector(
         if over:
             outside = [u for u in uses if not u.inner]
             cost += (8 * len(kernel.values) + len(outside)) * 0.5
-        cost *= lanes * math.ceil(loop.extent / lanes) / max(loop.extent, 1)
+        extent = likely(loop.extent)
+        cost *= lanes * math.ceil(extent / lanes) / max(extent, 1)
         if cost < least * 0.999:
             best, least = loop, cost
     return best
@@ -208,7 +230,8 @@ def _touch(use: Use, index: Index, lanes: int) -> float:
     for expr, _ in use.form.others.values():
         if index in free_indices(expr):
             return 1.5
-    step = abs(use.form.indices.get(index, 0))
+    factor = use.form.indices.get(index, 0)
+    step = abs(factor) if isinstance(factor, int) else _FAR
     if use.target:
         return {0: 1.0, 1: 1 / lanes}.get(step, 2.0)
     if step <= 1:
@@ -223,18 +246,23 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
     outputs = max(len(kernel.targets), 1)
     room = max(target.registers // 2 // outputs, 1)
     if plan.over_reduced:
-        plan.vectors = max(1, min(4, room, plan.vector.extent // plan.lanes))
+        plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
         return
-    vectors = max(1, min(4, room, plan.vector.extent // plan.lanes))
+    vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
     if _is_heavy(kernel):
         vectors = min(vectors, 2)
     plan.vectors = vectors
     if kernel.reduced and plan.outer:
+        if _is_open(plan):  # where no contraction takes the products, the tile matters most
+            sharing = [_shares_vectors(plan, uses, x.index) for x in plan.outer]
+            best = max(range(len(sharing)), key=lambda k: (sharing[k], k))
+            plan.outer.append(plan.outer.pop(best))
         row = plan.outer[-1]
         shared = _shared(plan, uses, row.index)
-        if shared and row.extent > 1:
+        extent = likely(row.extent)
+        if shared and extent > 1:
             plan.vectors = min(vectors, 2)
-            plan.rows = max(1, min(4 if shared > 1 else 2, room // plan.vectors, row.extent))
+            plan.rows = max(1, min(4 if shared > 1 else 2, room // plan.vectors, extent))
 
 
 def _shared(plan: Plan, uses: Sequence[Use], row: Index) -> int:
@@ -248,6 +276,14 @@ def _shared(plan: Plan, uses: Sequence[Use], row: Index) -> int:
         if step and any(use.form.indices.get(x.index) == step for x in plan.reduced):
             return 1
     return 0
+
+
+def _shares_vectors(plan: Plan, uses: Sequence[Use], row: Index) -> tuple[int, bool]:
+    """How much neighbouring rows share, and whether that is vectors of elements."""
+    shared = _shared(plan, uses, row)
+    assert plan.vector is not None
+    wide = [u for u in uses if u.inner and plan.vector.index in u.form.indices]
+    return shared, any(row not in u.form.indices for u in wide)
 
 
 def _is_heavy(kernel: Reduce) -> bool:
@@ -272,23 +308,30 @@ def cost_of(exprs: Sequence[Expr]) -> float:
 
 def _share(kernel: Reduce, plan: Plan) -> None:
     """Divide the domain into chunks that are worth their while."""
-    points = math.prod(x.extent for x in plan.outer)
-    vector = plan.vector.extent if plan.vector is not None else 1
-    terms = math.prod(x.extent for x in plan.reduced)
-    per_row = cost_of([*kernel.values]) * terms * (1.0 if plan.over_reduced else 0.5)
+    points = math.prod(likely(x.extent) for x in plan.outer)
+    vector = likely(plan.vector.extent) if plan.vector is not None else 1
+    terms = math.prod(likely(x.extent) for x in plan.reduced)
+    per_term = cost_of([*kernel.values]) * (1.0 if plan.over_reduced else 0.5)
+    per_row = per_term * terms
     ends = cost_of([*kernel.initial, *kernel.results]) + 0.5
+    plan.costs = per_term, ends
     steps = math.ceil(vector / plan.lanes)
     if plan.over_reduced:
         work = points * (per_row * steps + ends)
     else:
         work = points * steps * (per_row + ends)
     plan.work = work
-    wanted = int(min(MOST_CHUNKS, work // _CHUNK_NS))
+    if _is_open(plan):
+        plan.open, plan.chunks = True, MOST_CHUNKS
+        plan.leading = max(0, len(plan.outer) - 1)
+        plan.blocks = 2 if plan.outer or not (vector is None or plan.over_reduced) else 1
+        return
+    wanted = int(min(MOST_CHUNKS, work // CHUNK_NS))
     if wanted <= 1:
         return
     product = 1
     while plan.leading < len(plan.outer) and product < wanted:
-        extent = plan.outer[plan.leading].extent
+        extent = likely(plan.outer[plan.leading].extent)  # which is known here
         if product * extent > 4 * wanted and _can_split(plan, plan.leading):
             break
         product *= extent
@@ -296,6 +339,12 @@ def _share(kernel: Reduce, plan: Plan) -> None:
     if product < wanted:
         plan.blocks = _blocks(plan, wanted / product)
     plan.chunks = min(product * plan.blocks, wanted)
+
+
+def _is_open(plan: Plan) -> bool:
+    """Whether some extent depends on symbols."""
+    loops = [*plan.outer, *plan.reduced, *([plan.vector] if plan.vector else [])]
+    return not all(isinstance(x.extent, int) for x in loops)
 
 
 def _can_split(plan: Plan, position: int) -> bool:
@@ -309,49 +358,51 @@ def _blocks(plan: Plan, wanted: float) -> int:
         if plan.vector is None or plan.over_reduced:
             return 1
         unit = plan.lanes * plan.vectors
-        return max(1, min(math.ceil(wanted), math.ceil(plan.vector.extent / unit)))
+        return max(1, min(math.ceil(wanted), math.ceil(likely(plan.vector.extent) / unit)))
     if plan.leading == len(plan.outer) - 1:
         row = plan.outer[plan.leading]
-        return max(1, min(math.ceil(wanted), math.ceil(row.extent / plan.rows)))
+        return max(1, min(math.ceil(wanted), math.ceil(likely(row.extent) / plan.rows)))
     return 1
 
 
-def interior(kernel: Reduce, index: Index, ranges: dict[Index, tuple[int, int]]) -> tuple[int, int]:
+def interior(kernel: Reduce, index: Index, ranges: Ranges) -> tuple[Size, Size]:
     """The values of a domain index for which every guard that has it is sure to hold.
 
-    As a half-open range; the others range over `ranges`, or all they can.
+    As a half-open range; the others range over `ranges`, or all they can. With symbols the end may
+    be below the start, for there are none.
     """
-    low, high = 0, extent_of(index)
+    low: Size = 0
+    high = size_of(index.extent)
     for access in accesses(*_inner(kernel)):
-        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
+        for s, extent in zip(access.subscripts, sizes_of(access.tensor.shape), strict=True):
             if s.rule is None or is_within(s.index, extent, ranges):
                 continue
             form = linear(s.index)
             if index not in form.indices:
                 continue
             a, b = _allowed(form, index, extent, ranges)
-            low, high = max(low, a), min(high, b)
-    return (low, high) if low < high else (0, 0)
+            low, high = most(low, a), least(high, b)
+    return (0, 0) if upper(minus(high, low)) <= 0 else (low, high)
 
 
-def _allowed(
-    form: Linear, index: Index, extent: int, ranges: dict[Index, tuple[int, int]]
-) -> tuple[int, int]:
+def _allowed(form: Linear, index: Index, extent: Size, ranges: Ranges) -> tuple[Size, Size]:
     """The range of an index within which `0 <= form < extent` for all values of the others."""
-    if form.others:
+    step = form.indices[index]
+    if form.others or not isinstance(step, int):
         return 0, 0
-    least = most = form.constant
+    low = high = form.constant
     for other, factor in form.indices.items():
         if other is index:
             continue
-        a, b = ranges.get(other) or (0, extent_of(other) - 1)
-        least += factor * (a if factor > 0 else b)
-        most += factor * (b if factor > 0 else a)
-    factor = form.indices[index]
-    if factor > 0:
-        return -(least // factor), (extent - 1 - most) // factor + 1
-    factor = -factor
-    return -((extent - 1 - most) // factor), least // factor + 1
+        if lower(factor) < 0 < upper(factor):
+            return 0, 0
+        a, b = range_of(other, ranges)
+        low = plus(low, times(factor, a if lower(factor) >= 0 else b))
+        high = plus(high, times(factor, b if lower(factor) >= 0 else a))
+    room = minus(minus(extent, 1), high)
+    if step > 0:
+        return times(quotient(low, step), -1), plus(quotient(room, step), 1)
+    return times(quotient(room, -step), -1), plus(quotient(low, -step), 1)
 
 
 def dtypes_of(kernel: Reduce) -> tuple[DType, ...]:

@@ -7,22 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DType
+from ...ir import shapes
 from ...ir.loops import Reduce
-from ...ir.nodes import Binary, Expr, Index
+from ...ir.nodes import ONE, Binary, Expr, Index
 from ...ir.rewrite import accesses, walk
-from . import emit_arith
+from . import counts, emit_arith
 from .emit import FULL, Frame, Mask, Place, Point, Value
-from .emit_access import extent_of
 from .emit_types import scalar_type, splat, vector_type, with_lanes
 from .mathlib_core import Reals
 from .nest_plan import Loop, Plan, dtypes_of, interior
+from .nest_share import shares_of
+from .sizes import Size, expression, lower, minus, size_of
 
 _MOST_INSTRUCTIONS = 700
 """About how many a tile may have with its inner loops unrolled."""
 
-Bound = str | int
+Bound = counts.Count
 Places = dict[Index, Place]
-Ranges = dict[Index, tuple[int, int]]
+Ranges = dict[Index, tuple[Size, Size]]
 Body = Callable[[Ranges], None]
 
 
@@ -44,10 +46,13 @@ class ReduceNest:
         self.frame = frame
         self.b = frame.builder
         self.dtypes = dtypes_of(kernel)
+        self.shares = shares_of(plan, frame)
         self.interiors = {
-            x: interior(kernel, x, {}) for x in self._domain_loops() if extent_of(x) > 1
+            x: interior(kernel, x, {}) for x in self._domain_loops() if x.extent != ONE
         }
-        self.guarded = {x for x, (a, z) in self.interiors.items() if (a, z) != (0, extent_of(x))}
+        self.guarded = {
+            x for x, (a, z) in self.interiors.items() if (a, z) != (0, size_of(x.extent))
+        }
         self.unrolled = self._unrolled()
         read = {a.tensor for a in accesses(*kernel.initial, *kernel.values, *kernel.results)}
         frame.written.update(read.intersection(t.tensor for t in kernel.targets))
@@ -58,11 +63,10 @@ class ReduceNest:
         loops = [x.index for x in self.plan.outer]
         if self.plan.vector is not None and not self.plan.over_reduced:
             loops.append(self.plan.vector.index)
-        merged = {x.index for x in self.plan.outer if x.extent != extent_of(x.index)}
-        if self.plan.vector is not None and self.plan.vector.extent != extent_of(
-            self.plan.vector.index
-        ):
-            merged.add(self.plan.vector.index)
+        merged = {x.index for x in self.plan.outer if x.extent != size_of(x.index.extent)}
+        vector = self.plan.vector
+        if vector is not None and vector.extent != size_of(vector.index.extent):
+            merged.add(vector.index)
         return [x for x in loops if x not in merged]
 
     def _unrolled(self) -> set[Index]:
@@ -74,7 +78,7 @@ class ReduceNest:
         if plan.over_reduced:
             return out
         for loop in reversed(plan.reduced):
-            room /= max(loop.extent, 1)
+            room /= max(loop.extent, 1) if isinstance(loop.extent, int) else math.inf
             if room < 1:
                 break
             out.add(loop.index)
@@ -85,32 +89,33 @@ class ReduceNest:
     def emit(self) -> None:
         """All chunks from `%begin` to `%end`."""
         plan = self.plan
-        total = math.prod(x.extent for x in plan.outer[: plan.leading]) * plan.blocks
         places = {x: Place(None, 0) for x in plan.fixed}
-        if plan.chunks == 1 and total == 1:
+        if self.shares.chunks == 1 and self.shares.pieces == 1:
             self._blocked(places, "0")
             return
-        with self.b.loop(self._part("%begin", total), self._part("%end", total)) as loop:
+        with self.b.loop(self._part("%begin"), self._part("%end")) as loop:
             number = loop.index
             block = "0"
             if plan.blocks > 1:
-                block, number = self._divide(number, plan.blocks)
+                block, number = self._divide(number, self.shares.blocks)
             for x in reversed(plan.outer[: plan.leading]):
-                value, number = self._divide(number, x.extent)
+                value, number = self._divide(number, self.frame.count(x.extent))
                 places[x.index] = Place(value)
             self._blocked(places, block)
 
-    def _part(self, chunk: str, total: int) -> str:
-        """Where a chunk begins in the `total` pieces of work."""
-        if self.plan.chunks == total:
+    def _part(self, chunk: str) -> str:
+        """Where a chunk begins in all pieces of work."""
+        chunks, pieces = self.shares.chunks, self.shares.pieces
+        if chunks == pieces:
             return chunk
-        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {total}", chunk)
-        return self.b.pure(f"udiv i64 {scaled}, {self.plan.chunks}", scaled)
+        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {pieces}", chunk, str(pieces))
+        parts = chunks if isinstance(chunks, int) else counts.most(self.b, chunks, 1)
+        return self.b.pure(f"udiv i64 {scaled}, {parts}", scaled, str(parts))
 
-    def _divide(self, number: str, extent: int) -> tuple[str, str]:
+    def _divide(self, number: str, extent: Bound) -> tuple[str, str]:
         """Remainder and quotient."""
-        rest = self.b.pure(f"urem i64 {number}, {extent}", number)
-        return rest, self.b.pure(f"udiv i64 {number}, {extent}", number)
+        rest = self.b.pure(f"urem i64 {number}, {extent}", number, str(extent))
+        return rest, self.b.pure(f"udiv i64 {number}, {extent}", number, str(extent))
 
     def _blocked(self, places: Places, block: str) -> None:
         """The loops after the leading ones; the first of them in blocks."""
@@ -124,15 +129,17 @@ class ReduceNest:
             limits = (low, self._share_of(following, count))
         self._rows(places, rest, limits, {})
 
-    def _units(self, row: Loop | None) -> int:
+    def _units(self, row: Loop | None) -> Bound:
         if row is not None:
-            return row.extent
+            return self.frame.count(row.extent)
         assert self.plan.vector is not None
-        return math.ceil(self.plan.vector.extent / self.plan.lanes)
+        extent = self.frame.count(self.plan.vector.extent)
+        return counts.rounded_up(self.b, extent, self.plan.lanes)
 
-    def _share_of(self, block: str, count: int) -> str:
-        scaled = self.b.pure(f"mul nuw nsw i64 {block}, {count}", block)
-        return self.b.pure(f"udiv i64 {scaled}, {self.plan.blocks}", scaled)
+    def _share_of(self, block: str, count: Bound) -> str:
+        blocks = self.shares.blocks
+        scaled = self.b.pure(f"mul nuw nsw i64 {block}, {count}", block, str(count))
+        return self.b.pure(f"udiv i64 {scaled}, {blocks}", scaled, str(blocks))
 
     def _rows(
         self, places: Places, rest: list[Loop], limits: tuple[Bound, Bound] | None, ranges: Ranges
@@ -142,7 +149,7 @@ class ReduceNest:
             self._with_insides(places, ranges, lambda r: self._vectors([places], limits, r))
             return
         row, *rest = rest
-        begin, end = limits or (0, row.extent)
+        begin, end = limits or (0, self.frame.count(row.extent))
         if rest:
             with self.b.loop(begin, end) as loop:
                 self._rows({**places, row.index: Place(loop.index)}, rest, None, ranges)
@@ -155,12 +162,13 @@ class ReduceNest:
         for x, place in places.items():
             if x not in self.guarded or place.base is None or x in ranges:
                 continue
-            low, high = self.interiors[x]
+            low, high = self._interior(x)
             if low == high:
                 continue
-            inside[x] = (low, high - 1)
-            moved = self.b.pure(f"sub i64 {place.base}, {low}", place.base)
-            tests.append(self.b.pure(f"icmp ult i64 {moved}, {high - low}", moved))
+            inside[x] = self._inside(x)
+            room = counts.difference(self.b, high, low)
+            moved = self.b.pure(f"sub i64 {place.base}, {low}", place.base, str(low))
+            tests.append(self.b.pure(f"icmp ult i64 {moved}, {room}", moved, str(room)))
         if not tests:
             body(ranges)
             return
@@ -173,14 +181,26 @@ class ReduceNest:
         with arms.other():
             body(ranges)
 
+    def _interior(self, index: Index) -> tuple[Bound, Bound]:
+        """The half-open range in which all guards of an index hold, not of negative length."""
+        low, high = self.interiors[index]
+        first, last = self.frame.amount(low), self.frame.amount(high)
+        known = lower(minus(high, low)) >= 0
+        return first, last if known else counts.most(self.b, first, last)
+
+    def _inside(self, index: Index) -> tuple[Size, Size]:
+        low, high = self.interiors[index]
+        return low, minus(high, 1)
+
     def _row_loop(
         self, places: Places, row: Loop, begin: Bound, end: Bound, ranges: Ranges
     ) -> None:
         """Rows at the border one by one, those inside several at once."""
-        low, high = self.interiors.get(row.index, (0, row.extent))
-        if row.index not in self.guarded:
-            low, high = 0, row.extent
-        inside = {**ranges, row.index: (low, high - 1)} if row.index in self.guarded else ranges
+        low: Bound = 0
+        high, inside = self.frame.count(row.extent), ranges
+        if row.index in self.guarded:
+            low, high = self._interior(row.index)
+            inside = {**ranges, row.index: self._inside(row.index)}
         for first, last, known, count in (
             (begin, self._least(end, low), ranges, 1),
             (self._most(begin, low), self._least(end, high), inside, self.plan.rows),
@@ -196,15 +216,10 @@ class ReduceNest:
         return Place(None, at + by) if isinstance(at, int) else Place(at, by)
 
     def _least(self, a: Bound, b: Bound) -> Bound:
-        return self._pick(a, b, "smin")
+        return counts.least(self.b, a, b)
 
     def _most(self, a: Bound, b: Bound) -> Bound:
-        return self._pick(a, b, "smax")
-
-    def _pick(self, a: Bound, b: Bound, name: str) -> Bound:
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b) if name == "smin" else max(a, b)
-        return self.b.call("i64", f"llvm.{name}.i64", f"i64 {a}", f"i64 {b}")
+        return counts.most(self.b, a, b)
 
     def _steps(self, first: Bound, last: Bound, count: int) -> Iterator[tuple[Bound, int]]:
         """Loops from `first` to `last`, by `count` and then by one; few steps are written out."""
@@ -249,16 +264,20 @@ class ReduceNest:
         if plan.vector is None or plan.over_reduced:
             self._tile([Cell(places, FULL, ranges) for places in rows])
             return
-        index, extent, lanes = plan.vector.index, plan.vector.extent, plan.lanes
-        blocks = math.ceil(extent / lanes)
+        index, lanes = plan.vector.index, plan.lanes
+        extent = self.frame.count(plan.vector.extent)
+        blocks = counts.rounded_up(self.b, extent, lanes)
         begin, end = limits or (0, blocks)
-        low, high = self.interiors.get(index, (0, extent))
-        if index not in self.guarded:
-            low, high = 0, extent
-        first, last = math.ceil(low / lanes), high // lanes
-        if last <= first:
+        low: Bound = 0
+        high, inside = extent, ranges
+        if index in self.guarded:
+            low, high = self._interior(index)
+            inside = {**ranges, index: self._inside(index)}
+        first, last = counts.rounded_up(self.b, low, lanes), counts.quotient(self.b, high, lanes)
+        if not isinstance(first, int) or not isinstance(last, int):
+            last = self._most(last, first)
+        elif last <= first:
             first = last = blocks
-        inside = {**ranges, index: (low, high - 1)} if index in self.guarded else ranges
         for start, stop, known, count in (
             (begin, self._least(end, first), ranges, 0),
             (self._most(begin, first), self._least(end, last), inside, plan.vectors),
@@ -275,13 +294,14 @@ class ReduceNest:
         plan = self.plan
         assert plan.vector is not None
         index, extent, lanes = plan.vector.index, plan.vector.extent, plan.lanes
-        tail = border and extent % lanes != 0
+        tail = border and not shapes.divisible(expression(extent), lanes)
         if isinstance(at, int):
             place = Place(None, at * lanes, lanes > 1)
-            tail = tail and (at + 1) * lanes > extent
+            tail = tail and not (isinstance(extent, int) and (at + 1) * lanes <= extent)
         else:
             place = Place(self.b.pure(f"mul nuw nsw i64 {at}, {lanes}", at), 0, lanes > 1)
-        if tail and extent > lanes and index not in self.guarded and self.repeatable:
+        movable = index not in self.guarded and self.repeatable
+        if tail and movable and isinstance(extent, int) and extent > lanes:
             # the last vector begins earlier: some elements are computed twice
             tail = False
             if place.base is None:
@@ -296,14 +316,15 @@ class ReduceNest:
                 cells.append(Cell({**places, index: spot}, mask, ranges))
         self._tile(cells)
 
-    def _tail_mask(self, place: Place, extent: int) -> Mask:
+    def _tail_mask(self, place: Place, extent: Size) -> Mask:
         """The lanes whose index is below the extent."""
         lanes = self.plan.lanes
-        if place.base is None:
+        if place.base is None and isinstance(extent, int):
             flags = ", ".join(f"i1 {str(place.offset + k < extent).lower()}" for k in range(lanes))
             return Mask(None, f"<{flags}>")
         point = self.frame.point(lanes, {})
-        left = self.b.pure(f"sub i64 {extent - place.offset}, {place.base}", place.base)
+        room = self.frame.amount(minus(extent, place.offset))
+        left = str(counts.difference(self.b, room, place.base or 0))
         all_lanes = with_lanes("i64", lanes)
         steps = ", ".join(f"i64 {lane}" for lane in range(lanes))
         spread = point.spread(left, "i64")
@@ -342,12 +363,13 @@ class ReduceNest:
             return self._terms(cells, accumulators, places)
         loop, *rest = rest
         if loop.index in self.unrolled:
+            assert isinstance(loop.extent, int)
             for n in range(loop.extent):
                 here = {**places, loop.index: Place(None, n)}
                 accumulators = self._reduce(cells, accumulators, here, rest)
             return accumulators
         carried = list(zip(self._types(len(cells)), accumulators, strict=True))
-        with self.b.loop(0, loop.extent, 1, carried) as run:
+        with self.b.loop(0, self.frame.count(loop.extent), 1, carried) as run:
             here = {**places, loop.index: Place(run.index)}
             run.carry(self._reduce(cells, run.values, here, rest))
         return run.results
@@ -367,7 +389,7 @@ class ReduceNest:
     def _term(self, point: Point, accumulators: list[str]) -> list[str]:
         kernel = self.kernel
         condition = [] if kernel.condition is None else [kernel.condition]
-        inner = point.guarded(*kernel.values, *condition, *kernel.locals)
+        inner = point.guarded(*kernel.locals, *condition, *kernel.values)
         for c in condition:
             inner = inner.only(inner.value(c))
         out = []
@@ -448,7 +470,7 @@ class ReduceNest:
             return self._sweep(cells, accumulators, places)
         loop, *rest = rest
         carried = list(zip(self._types(len(cells) * self.plan.vectors), accumulators, strict=True))
-        with self.b.loop(0, loop.extent, 1, carried) as run:
+        with self.b.loop(0, self.frame.count(loop.extent), 1, carried) as run:
             here = {**places, loop.index: Place(run.index)}
             run.carry(self._sweeps(cells, run.values, here, rest))
         return run.results
@@ -458,6 +480,8 @@ class ReduceNest:
         assert plan.vector is not None
         extent, lanes, vectors = plan.vector.extent, plan.lanes, plan.vectors
         step = lanes * vectors
+        if not isinstance(extent, int):
+            return self._open_sweep(cells, accumulators, places, extent)
         whole, full = extent // step * step, extent // lanes * lanes
         if whole == step:
             accumulators = self._stretch(cells, accumulators, places, 0, vectors, FULL)
@@ -472,6 +496,25 @@ class ReduceNest:
         if extent > full:
             mask = self._tail_mask(Place(None, full, True), extent)
             accumulators = self._stretch(cells, accumulators, places, full, 1, mask)
+        return accumulators
+
+    def _open_sweep(
+        self, cells: list[Cell], accumulators: list[str], places: Places, extent: Expr
+    ) -> list[str]:
+        """The same where the number of terms is not known: several vectors, single ones, a part."""
+        plan, b, end = self.plan, self.b, self.frame.count(extent)
+        types = self._types(len(cells) * plan.vectors)
+        whole = counts.multiple(b, end, plan.lanes * plan.vectors)
+        full = counts.multiple(b, end, plan.lanes)
+        at: Bound = 0
+        stretches = [(whole, plan.vectors, False), (full, 1, False), (end, 1, True)]
+        for stop, count, part in stretches[: 2 if plan.lanes == 1 else 3]:
+            carried = list(zip(types, accumulators, strict=True))
+            with b.loop(at, stop, plan.lanes * count, carried) as run:
+                spot = Place(run.index, 0, True)
+                mask = self._tail_mask(spot, extent) if part else FULL
+                run.carry(self._stretch(cells, run.values, places, run.index, count, mask))
+            accumulators, at = run.results, stop
         return accumulators
 
     def _stretch(

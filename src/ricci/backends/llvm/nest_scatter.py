@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from ...ir.loops import Scatter
 from ...ir.nodes import Index
-from . import emit_arith
+from . import counts, emit_arith
+from .counts import Count
 from .emit import Frame, Place, Point, Value
-from .emit_access import extent_of
 from .nest_plan import MOST_CHUNKS
+from .sizes import size_of
 
 Body = Callable[[Point], None]
 
@@ -25,9 +25,19 @@ class ScatterNest:
         domain = kernel.assignment.domain
         self.shared = domain[: kernel.parallel]
         self.rest = domain[kernel.parallel :]
-        self.total = math.prod(extent_of(x) for x in self.shared)
-        self.chunks = min(self.total, MOST_CHUNKS)
+        self.total, self.chunks = self._counts(frame)
         frame.written.update(t.tensor for t in kernel.assignment.targets)
+
+    def _counts(self, frame: Frame) -> tuple[Count, Count]:
+        """Points of the shared loops, and chunks."""
+        total: Count = 1
+        for index in self.shared:
+            total = counts.product(frame.builder, total, frame.count(size_of(index.extent)))
+        return total, counts.least(frame.builder, total, MOST_CHUNKS)
+
+    def count(self, frame: Frame) -> Count:
+        """How many chunks there are, computed in another function."""
+        return self._counts(frame)[1]
 
     def emit(self) -> None:
         """All chunks from `%begin` to `%end`."""
@@ -37,28 +47,30 @@ class ScatterNest:
         with self.b.loop(self._part("%begin"), self._part("%end")) as loop:
             number, places = loop.index, {}
             for x in reversed(self.shared):
-                extent = extent_of(x)
-                places[x] = Place(self.b.pure(f"urem i64 {number}, {extent}", number))
-                number = self.b.pure(f"udiv i64 {number}, {extent}", number)
+                extent = self.frame.count(size_of(x.extent))
+                rest = self.b.pure(f"urem i64 {number}, {extent}", number, str(extent))
+                places[x] = Place(rest)
+                number = self.b.pure(f"udiv i64 {number}, {extent}", number, str(extent))
             self._loops(places, self.rest)
 
     def _part(self, chunk: str) -> str:
-        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {self.total}", chunk)
-        return self.b.pure(f"udiv i64 {scaled}, {self.chunks}", scaled)
+        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {self.total}", chunk, str(self.total))
+        parts = counts.most(self.b, self.chunks, 1)
+        return self.b.pure(f"udiv i64 {scaled}, {parts}", scaled, str(parts))
 
     def _loops(self, places: dict[Index, Place], rest: Sequence[Index]) -> None:
         if not rest:
             self._instance(self.frame.point(1, places))
             return
         index, *inner = rest
-        with self.b.loop(0, extent_of(index)) as loop:
+        with self.b.loop(0, self.frame.count(size_of(index.extent))) as loop:
             self._loops({**places, index: Place(loop.index)}, inner)
 
     def _instance(self, point: Point) -> None:
         """Guards, then the condition, then the values, then the stores."""
         a = self.kernel.assignment
         condition = [] if a.condition is None else [a.condition]
-        guarded = point.guarded(*a.targets, *a.values, *condition, *a.locals)
+        guarded = point.guarded(*a.targets, *a.locals, *condition, *a.values)
         self._when(point, guarded.mask.all, self._conditional)
 
     def _conditional(self, point: Point) -> None:

@@ -238,7 +238,8 @@ class _Packer:
             offset = product(b, there, stride)
             at = b.pure(f"getelementptr {self.scalar}, ptr {to}, i64 {offset}", to, offset)
             count = smin(b, minus(b, end, loop.index), str(lanes))
-            pointer, apart = address.pointer, str(address.stride)
+            assert address.apart is not None
+            pointer, apart = address.pointer, address.apart
             b.line(transpose.call_transpose(pointer, apart, step.live, count, at, stride))
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
@@ -327,7 +328,7 @@ def contiguous_depth(
     if access is None or not is_plain(access):
         return None
     space = merge(operand.indices, [access], strides)
-    steps = flat_form(access, strides).indices
+    steps = flat_form(access, strides).steps
     if not space.groups or steps.get(space.groups[-1][-1], 0) in (0, 1):
         return None
     inner = depth.indices[depth.split :]

@@ -1,16 +1,16 @@
 """The thread pool, as LLVM text: resident native workers that run a program's kernels with the
 caller.
 
-`ricci_run(instance)` runs all kernels of a call. A kernel with several chunks is published as a
-*job*: its fields are written, then one atomic word, `state`, gets a new epoch (32 bits), the end
-of the chunks that are left (16) and their beginning (16). Workers and caller claim chunks by
-compare-exchange on that word alone, so a worker that the system does not schedule is never waited
-for: the caller waits only for chunks that were claimed, at first spinning, then asleep. The caller
-takes chunks from the front and workers from the back, so that in the next kernel each finds what it
-wrote itself in its own cache. The fields of a job cannot change under a worker that holds a chunk,
-because the caller goes on when all chunks are done. Idle workers spin a while, then sleep on the
-epoch (a futex compares it once more, so no wake-up is lost). Callers take the pool by a try-lock:
-who does not get it runs alone.
+`ricci_run(instance)` runs all steps of a call: kernels, and jumps between them. A kernel with
+several chunks is published as a *job*: its fields are written, then one atomic word, `state`, gets
+a new epoch (32 bits), the end of the chunks that are left (16) and their beginning (16). Workers
+and caller claim chunks by compare-exchange on that word alone, so a worker that the system does not
+schedule is never waited for: the caller waits only for chunks that were claimed, at first spinning,
+then asleep. The caller takes chunks from the front and workers from the back, so that in the next
+kernel each finds what it wrote itself in its own cache. The fields of a job cannot change under a
+worker that holds a chunk, because the caller goes on when all chunks are done. Idle workers spin a
+while, then sleep on the epoch (a futex compares it once more, so no wake-up is lost). Callers take
+the pool by a try-lock: who does not get it runs alone.
 
 A worker is kept on a core of its own, because a woken thread tends to be put on the core of the one
 that wakes it, which spins. When the caller has moved to a worker's core, the two change places.
@@ -33,9 +33,15 @@ WORKER_POOL, WORKER_ID, WORKER_CPU, WORKER_THREAD = 0, 1, 2, 3
 WORKER_WORDS = 8
 # words of an instance of a program
 (STEPS, STEP_COUNT, OWN_SCRATCH, OWN_STRIDE, OWN_POOL, PATCHES, PATCH_COUNT, IO, TABLES) = range(9)
+TURNS, RESUME = 9, 10
+"""How many turns of loops are left: a run that has none left stops, and says at which step another
+one goes on."""
 INSTANCE_WORDS = 16
-# words of a step: function, table, chunks, whether it is worth several threads
-STEP_WORDS = 4
+# words of a step
+(OP, STEP_FUNCTION, STEP_TABLE, CHUNKS, WORTH, COUNTER, TARGET, PLACES) = range(8)
+STEP_WORDS = 8
+# what a step may be
+(KERNEL, JUMP, UNLESS, BACK, POINT) = range(5)
 PATCH_WORDS = 3
 """Of a patch: the position in the tables, the number of the argument, bytes to add.
 
@@ -392,6 +398,9 @@ entry:
   %io = load ptr, ptr %p7
   %p8 = getelementptr i64, ptr %self, i64 8
   %tables = load ptr, ptr %p8
+  %resume.p = getelementptr i64, ptr %self, i64 10
+  %first = load i64, ptr %resume.p
+  store i64 0, ptr %resume.p
   br label %patch
 patch:
   %k = phi i64 [ 0, %entry ], [ %k1, %write ]
@@ -418,61 +427,129 @@ begin:
 @PARALLEL@
 """
 
-_NO_PARALLEL = """  br label %step
+# A kernel runs alone if it is one chunk or not worth more, with the workers if these are at hand.
+_STEPS = """
 step:
-  %n = phi i64 [ 0, %begin ], [ %n1, %next ]
+  %n = phi i64 [ %first, %begin ],@PLACED@ [ %next.n, %next ]
   %more = icmp ult i64 %n, %count
   br i1 %more, label %do, label %end
 do:
-  %n4 = mul i64 %n, 4
-  %s0 = getelementptr i64, ptr %steps, i64 %n4
-  %fn = load ptr, ptr %s0
-  %s1 = getelementptr i64, ptr %s0, i64 1
-  %table = load ptr, ptr %s1
-  %s2 = getelementptr i64, ptr %s0, i64 2
-  %chunks = load i64, ptr %s2
-  call void %fn(ptr %table, ptr %scratch, i64 0, i64 %chunks)
-  br label %next
-next:
+  %n8 = mul i64 %n, 8
+  %row = getelementptr i64, ptr %steps, i64 %n8
   %n1 = add i64 %n, 1
+  %op = load i64, ptr %row
+  %s2 = getelementptr i64, ptr %row, i64 2
+  %table = load ptr, ptr %s2
+  %s6 = getelementptr i64, ptr %row, i64 6
+  switch i64 %op, label %next [ i64 0, label %kernel
+                                i64 1, label %jump
+                                i64 2, label %unless
+                                i64 3, label %back
+                                i64 4, label %point ]
+kernel:
+  %s1 = getelementptr i64, ptr %row, i64 1
+  %fn = load ptr, ptr %s1
+  %s3 = getelementptr i64, ptr %row, i64 3
+  %most = load i64, ptr %s3
+  %s4 = getelementptr i64, ptr %row, i64 4
+  %worth = load i64, ptr %s4
+  %s5 = getelementptr i64, ptr %row, i64 5
+  %counter = load ptr, ptr %s5
+  %fixed = icmp eq ptr %counter, null
+  br i1 %fixed, label %known, label %ask
+ask:
+  %found = call i64 %counter(ptr %table)
+  %none = icmp eq i64 %found, 0
+  %several = icmp ugt i64 %found, 1
+  %several.n = zext i1 %several to i64
+  br i1 %none, label %next, label %known
+known:
+  %chunks = phi i64 [ %most, %kernel ], [ %found, %ask ]
+  %large.n = phi i64 [ %worth, %kernel ], [ %several.n, %ask ]
+  %large = icmp ne i64 %large.n, 0
+@LAUNCH@
+jump:
+  %target = load i64, ptr %s6
+  br label %next
+unless:
+  %u1 = getelementptr i64, ptr %table, i64 1
+  %cell = load ptr, ptr %u1
+  %flag = load i8, ptr %cell
+  %holds = icmp ne i8 %flag, 0
+  %otherwise = load i64, ptr %s6
+  %way = select i1 %holds, i64 %n1, i64 %otherwise
+  br label %next
+back:
+  %turns.p = getelementptr i64, ptr %self, i64 9
+  %turns = load i64, ptr %turns.p
+  %fewer = sub i64 %turns, 1
+  store i64 %fewer, ptr %turns.p
+  %over = icmp sle i64 %fewer, 0
+  %again = load i64, ptr %s6
+  br i1 %over, label %pause, label %next
+pause:
+  store i64 %again, ptr %resume.p
+  br label %end
+point:
+  %i.p = getelementptr i64, ptr %table, i64 1
+  %i.cell = load ptr, ptr %i.p
+  %i = load i64, ptr %i.cell
+  %i2 = add i64 %i, 2
+  %item.p = getelementptr i64, ptr %table, i64 %i2
+  %item = load i64, ptr %item.p
+  %s7 = getelementptr i64, ptr %row, i64 7
+  %places = load ptr, ptr %s7
+  %places.n = load i64, ptr %places
+  br label %place.next
+place.next:
+  %k.p = phi i64 [ 1, %point ], [ %k.p1, %place.write ]
+  %place.more = icmp ule i64 %k.p, %places.n
+  br i1 %place.more, label %place.write, label %next
+place.write:
+  %at.p = getelementptr i64, ptr %places, i64 %k.p
+  %at.entry = load ptr, ptr %at.p
+  store i64 %item, ptr %at.entry
+  %k.p1 = add i64 %k.p, 1
+  br label %place.next
+next:
+  %next.n = phi i64 [ %n1, %do ], [ %n1, %ask ], [ %n1, %alone ],@SHARED@ [ %target, %jump ],
+    [ %way, %unless ], [ %again, %back ], [ %n1, %place.next ]
   br label %step
-end:
-  ret void
-}
 """
 
-_PUBLISH = """  %mine = call i1 @take(ptr %pool)
+_ALONE = """alone:
+  call void %fn(ptr %table, ptr %scratch, i64 0, i64 %chunks)
+  br label %next
+"""
+
+_NO_PARALLEL = (
+    "  br label %step\n"
+    + _STEPS.replace("@PLACED@", "")
+    .replace("@SHARED@", "")
+    .replace("@LAUNCH@", "  br label %alone\n" + _ALONE)
+    + "end:\n  ret void\n}\n"
+)
+
+_LAUNCH = (
+    "  %parallel = and i1 %large, %mine\n  br i1 %parallel, label %together, label %alone\n"
+    + _ALONE
+    + """together:
+  call void @share(ptr %pool, ptr %fn, ptr %table, ptr %scratch, i64 %stride, i64 %chunks)
+  br label %next
+"""
+)
+
+_PUBLISH = (
+    """  %mine = call i1 @take(ptr %pool)
   br i1 %mine, label %place, label %step
 place:
   call void @follow(ptr %pool)
   br label %step
-step:
-  %n = phi i64 [ 0, %begin ], [ 0, %place ], [ %n1, %next ]
-  %more = icmp ult i64 %n, %count
-  br i1 %more, label %do, label %end
-do:
-  %n4 = mul i64 %n, 4
-  %s0 = getelementptr i64, ptr %steps, i64 %n4
-  %fn = load ptr, ptr %s0
-  %s1 = getelementptr i64, ptr %s0, i64 1
-  %table = load ptr, ptr %s1
-  %s2 = getelementptr i64, ptr %s0, i64 2
-  %chunks = load i64, ptr %s2
-  %s3 = getelementptr i64, ptr %s0, i64 3
-  %worth = load i64, ptr %s3
-  %large = icmp ne i64 %worth, 0
-  %parallel = and i1 %large, %mine
-  br i1 %parallel, label %together, label %alone
-alone:
-  call void %fn(ptr %table, ptr %scratch, i64 0, i64 %chunks)
-  br label %next
-together:
-  call void @share(ptr %pool, ptr %fn, ptr %table, ptr %scratch, i64 %stride, i64 %chunks)
-  br label %next
-next:
-  %n1 = add i64 %n, 1
-  br label %step
-end:
+"""
+    + _STEPS.replace("@PLACED@", " [ %first, %place ],")
+    .replace("@SHARED@", " [ %n1, %together ],")
+    .replace("@LAUNCH@", _LAUNCH)
+    + """end:
   br i1 %mine, label %give, label %out
 give:
   call void @release(ptr %pool)
@@ -481,3 +558,4 @@ out:
   ret void
 }
 """
+)

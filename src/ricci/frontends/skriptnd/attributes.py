@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from reprlib import repr as short_repr
 
 from ...diagnostics import Diagnostic, Error
 from . import syntax
@@ -25,10 +26,13 @@ def check_attributes(
     declared = {p.name: p for p in graph.attributes}
     findings: list[Diagnostic] = []
     checked: dict[str, AttributeValue] = {}
-    omissible = {p.name for p in graph.inputs if p.type.optional}
+    omissible = {p.name: p for p in graph.inputs if p.type.optional or p.default is not None}
     for name, value in values.items():
-        if name in omissible and value is None:
-            checked[name] = None
+        if name in omissible:
+            if value is None or (isinstance(value, Written) and value in _NULL):
+                checked[name] = None
+            else:
+                findings.append(_not_an_attribute(omissible[name]))
         elif name not in declared:
             findings.append(_unknown(graph, name, "attribute", list(declared)))
         else:
@@ -45,10 +49,13 @@ def check_attributes(
 
 
 class Written(str):
-    """A value as text, `4`, `true` or `[1, 2]`, to be read by the type that the graph declares."""
+    """A value as text, `4`, `true`, `[1, 2]` or `null`, to be read by the type that the graph
+    declares."""
 
     __slots__ = ()
 
+
+_NULL = ("null", "None")
 
 _NUMBER = re.compile(r"[-+]?(inf|\d+(\.\d*)?([eE][-+]?\d+)?)")
 
@@ -94,6 +101,8 @@ _BASES = {
 def _check(
     parameter: syntax.Parameter, value: object, allowed: frozenset[str]
 ) -> AttributeValue | Diagnostic:
+    if isinstance(value, Written) and value in _NULL and parameter.type.optional:
+        value = None
     if value is None:
         return None if parameter.type.optional else _wrong(parameter, value)
     if isinstance(value, Written):
@@ -156,21 +165,22 @@ def _unknown(graph: syntax.Operator, name: str, what: str, known: list[str]) -> 
     )
 
 
+def _not_an_attribute(parameter: syntax.Parameter) -> Diagnostic:
+    return Diagnostic(
+        "E0801",
+        f"`{parameter.name}` is an input, and can only be null here, which leaves it out",
+        parameter.span,
+    )
+
+
 def _wrong(parameter: syntax.Parameter, value: object) -> Diagnostic:
     declared = parameter.type
     text = declared.name + (".." if declared.pack else "")
     if declared.optional:
         text = f"optional {text}"
-    shown = repr(value)
-    if len(shown) > _LONGEST:
-        shown = shown[:_LONGEST] + " ..."
     return Diagnostic(
         "E0801",
-        f"attribute `{parameter.name}` cannot be {shown}; its type is `{text}`",
+        f"attribute `{parameter.name}` cannot be {short_repr(value)}; its type is `{text}`",
         parameter.span,
         f"declared as `{text}`",
     )
-
-
-_LONGEST = 80
-"""Characters of a value that are shown."""

@@ -14,12 +14,26 @@ from ...dtypes import DType
 from ...ir import nodes
 from ...source import NOWHERE, Span
 from . import syntax as s
+from .bind_solve import solve, solve_symbolic
 from .binding import affine, children
 from .compose_graph import Builder
 from .evaluate import Evaluator
 from .evaluate_packs import require_int
-from .printer import format_expression
-from .values import DTYPES, Item, Value, check_size, describe, dtype_of, fail, is_expr, show
+from .evaluate_shapes import bounds_of
+from .values import (
+    DTYPES,
+    LONGEST_PACK,
+    AnyValue,
+    Item,
+    Value,
+    check_size,
+    describe,
+    dtype_of,
+    fail,
+    is_expr,
+    show,
+    to_expr,
+)
 
 _BASES: dict[str, frozenset[DType]] = {
     "type": frozenset({DType.INT, DType.REAL, DType.BOOL, DType.STR}),
@@ -264,13 +278,24 @@ class Binder:
             pack = parameter.type.pack
             assert pack is not None
             if pack.length is not None and self.is_known(pack.length):
-                value = self.evaluator.evaluate(pack.length)
-                count = require_int(value, pack.length.span, "the length of a pack")
-                self.builder.budget.spend(max(count, 0), parameter.span)
-                self.evaluator.values[name] = (item,) * count
+                self.evaluator.values[name] = self._repeated(item, pack.length, parameter)
                 del self.uniform[name]
                 progress = True
         return progress
+
+    def _repeated(self, item: Item, length: s.Expr, parameter: s.Parameter) -> Value:
+        """A single value as a pack; itself where that is too long, or its length not known now.
+
+        A formula can tell the two apart by `:= ..`, and constants take either.
+        """
+        value = self.evaluator.evaluate(length)
+        if is_expr(value):
+            return item
+        count = require_int(value, length.span, "the length of a pack")
+        if count > LONGEST_PACK:
+            return item
+        self.builder.budget.spend(max(count, 0), parameter.span)
+        return (item,) * count
 
     # ----------------------------------------------------------------- symbols
 
@@ -279,12 +304,14 @@ class Binder:
         values = self.evaluator.values
         return all(name in values for name in self.builder.free_names(expr))
 
-    def define(self, name: str, value: Value, what: str, span: Span) -> None:
+    def define(self, name: str, value: AnyValue, what: str, span: Span) -> None:
         """Give a symbol its value."""
         self.evaluator.values[name] = value
         self.origins[name] = Label(span, f"`{name}` is {show(value)}: {what}")
 
-    def bind_size(self, expr: s.Expr, size: int, what: str, labels: tuple[Label, ...] = ()) -> None:
+    def bind_size(
+        self, expr: s.Expr, size: Item, what: str, labels: tuple[Label, ...] = ()
+    ) -> None:
         """A length that is known: deduces the symbol of an affine expression, or compares.
 
         `labels` say where the length is from, for diagnostics.
@@ -292,22 +319,30 @@ class Binder:
         if not self.is_known(expr):
             form = affine(expr, self.evaluator.values)
             if form is None:
-                raise self._unknown(expr, what)
-            self.define(form[0], solve(size, form, expr, what, labels), what, expr.span)
+                raise self.unknown(expr, what)
+            if isinstance(size, int):
+                value: Item = solve(size, form, expr, what, labels)
+            else:
+                value = solve_symbolic(self.builder, to_expr(size), form, expr, what)
+            self.define(form[0], value, what, expr.span)
             return
         expected = self.evaluator.evaluate(expr)
         if isinstance(expected, bool):
             expected = int(expected)
-        if expected is not None and expected != size:
+        if expected is None or isinstance(expected, tuple):
+            return
+        if not self.builder.agree(to_expr(size), to_expr(expected), what, expr.span):
             raise fail(
                 "E0413",
-                f"{what} is {size} where {show(expected)} is declared",
+                f"{what} is {show(size)} where {show(expected)} is declared",
                 expr.span,
                 f"{show(expected)} is declared",
                 labels=(*labels, *self.where(expr)),
+                notes=bounds_of(to_expr(size), to_expr(expected)),
             )
 
-    def _unknown(self, expr: s.Expr, what: str) -> Exception:
+    def unknown(self, expr: s.Expr, what: str) -> Exception:
+        """A length that depends on symbols without a value."""
         missing = [n for n in self.builder.free_names(expr) if not self._has(n)]
         names = ", ".join(f"`{n}`" for n in missing)
         return fail("E0413", f"{what} depends on {names}, which nothing determines", expr.span)
@@ -327,22 +362,3 @@ def _names_generic(expr: s.Expr) -> bool:
 
 def _listing(names: set[str]) -> str:
     return f"its attributes are {', '.join(sorted(names))}" if names else "it has no attributes"
-
-
-def solve(
-    size: int, form: tuple[str, int, int], expr: s.Expr, what: str, labels: tuple[Label, ...] = ()
-) -> int:
-    """The value of `name` with `factor * name + offset == size`, where `expr` has this `form`.
-
-    Raises E0401 where there is none, E0416 where it is negative.
-    """
-    name, factor, offset = form
-    shown = f"`{format_expression(expr)}`"
-    if (size - offset) % factor:
-        message = f"{what} is {size}, which is not {shown} for any `{name}`"
-        raise fail("E0401", message, expr.span, labels=labels)
-    result = (size - offset) // factor
-    if result < 0:
-        message = f"{what} is {size}, which is {shown} for a negative `{name}` only: {result}"
-        raise fail("E0416", message, expr.span, labels=labels)
-    return result

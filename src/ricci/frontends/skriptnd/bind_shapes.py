@@ -8,12 +8,14 @@ from ...diagnostics import Label
 from ...ir import nodes, shapes
 from ...source import Span
 from . import syntax as s
-from .bind import Binder, solve
+from .bind import Binder
+from .bind_solve import solve, solve_symbolic
 from .binding import affine, declared_symbols
 from .evaluate_packs import require_int
-from .evaluate_scalars import binary
-from .evaluate_shapes import evaluate_shape
+from .evaluate_shapes import bounds_of, evaluate_shape
 from .values import (
+    AnyValue,
+    DynamicPack,
     Item,
     Pack,
     Value,
@@ -31,12 +33,12 @@ from .values import (
 class Argument:
     """What an invocation passes for one input: a value, and where it stands."""
 
-    value: Value
+    value: AnyValue
     span: Span
 
 
-def bind_inputs(binder: Binder, arguments: list[Argument], span: Span) -> tuple[Value, ...]:
-    """Bind all inputs in their binding order; the tensors, in the order of declaration.
+def bind_inputs(binder: Binder, arguments: list[Argument], span: Span) -> None:
+    """Bind all inputs in their binding order.
 
     Raises E0301, E0401, E0410 to E0413 and E0416 for arguments that do not fit.
     """
@@ -57,11 +59,10 @@ def bind_inputs(binder: Binder, arguments: list[Argument], span: Span) -> tuple[
         _bind_input(binder, parameter, argument)
         binder.resolve_lengths()
     for parameter, argument in late:
-        _bind_absent(binder, parameter, argument)
-    return tuple(binder.evaluator.values[p.name] for p in operator.inputs)
+        bind_absent(binder, parameter, argument)
 
 
-def _bind_absent(binder: Binder, parameter: s.Parameter, argument: Argument) -> None:
+def bind_absent(binder: Binder, parameter: s.Parameter, argument: Argument) -> None:
     """An input that is not given: its default, or null with null symbols."""
     values = binder.evaluator.values
     if parameter.default is not None:
@@ -90,7 +91,7 @@ def _fill(binder: Binder, parameter: s.Parameter, default: Argument) -> nodes.Te
     """Spec: a default is a tensor of rank 0. Ricci: it fills the declared shape."""
     value = default.value
     assert value is not None
-    assert not isinstance(value, tuple)
+    assert not isinstance(value, tuple | DynamicPack)
     binder.unify(parameter.type.name, dtype_of(value), default.span, "the default")
     shape = evaluate_shape(binder.evaluator, parameter.type, None)
     if isinstance(value, bool | int | float):
@@ -101,7 +102,7 @@ def _fill(binder: Binder, parameter: s.Parameter, default: Argument) -> nodes.Te
 def _bind_input(binder: Binder, parameter: s.Parameter, argument: Argument) -> None:
     type, value, builder = parameter.type, argument.value, binder.builder
     what = f"input `{parameter.name}`"
-    if isinstance(value, tuple) != (type.pack is not None):
+    if isinstance(value, tuple | DynamicPack) != (type.pack is not None):
         kinds = ("one tensor", "a pack") if type.pack is None else ("a pack", "one tensor")
         raise fail(
             "E0412",
@@ -110,40 +111,62 @@ def _bind_input(binder: Binder, parameter: s.Parameter, argument: Argument) -> N
             describe(value),
             labels=(Label(parameter.span, "declared here"),),
         )
-    items = value if isinstance(value, tuple) else (value,)
+    pack = value.items if isinstance(value, DynamicPack) else value
+    items = pack if isinstance(pack, tuple) else (pack,)
     tensors = tuple([builder.scalar(i, argument.span) for i in items if i is not None])
     for tensor in tensors:
         binder.unify(type.name, tensor.dtype, argument.span, what)
-    if type.pack is None:
-        binder.evaluator.values[parameter.name] = tensors[0]
-    else:
-        binder.evaluator.values[parameter.name] = tensors
-        if type.pack.length is not None:
-            given = (Label(argument.span, f"the argument is {describe(tensors)}"),)
-            binder.bind_size(type.pack.length, len(tensors), f"the length of {what}", given)
+    bound: AnyValue = tensors
+    length: Item = len(tensors)
+    if isinstance(value, DynamicPack):
+        bound, length = DynamicPack(tensors, value.length), value.length
+    elif not isinstance(value, tuple):
+        bound = tensors[0]
+    binder.evaluator.values[parameter.name] = bound
+    if type.pack is not None:
+        _bind_length(binder, type.pack, length, what, Label(argument.span, _given(bound)))
     if type.shape is not None:
-        _ShapeBinder(binder, parameter, tensors, argument.span).bind(type.shape)
+        _ShapeBinder(binder, parameter, bound, argument.span).bind(type.shape)
+
+
+def _given(value: AnyValue) -> str:
+    return f"the argument is {describe(value)}"
+
+
+def _bind_length(binder: Binder, pack: s.Pack, length: Item, what: str, given: Label) -> None:
+    what = f"the length of {what}"
+    if pack.bound is not None and binder.is_known(pack.bound):
+        bound = binder.evaluator.evaluate(pack.bound)
+        if bound is not None and not isinstance(bound, tuple):
+            binder.builder.keep_bound(length, bound, what, pack.bound.span)
+    if pack.length is not None:
+        binder.bind_size(pack.length, length, what, (given,))
 
 
 class _ShapeBinder:
     """Binds the symbols of one shape to the extents of a tensor, or of a pack of them."""
 
-    def __init__(
-        self, binder: Binder, parameter: s.Parameter, tensors: tuple[nodes.Tensor, ...], span: Span
-    ) -> None:
+    def __init__(self, binder: Binder, parameter: s.Parameter, value: AnyValue, span: Span) -> None:
         self.binder = binder
         self.evaluator = binder.evaluator
         self.parameter = parameter
-        self.tensors = tensors
+        self.value = value
+        self.length = value.length if isinstance(value, DynamicPack) else None
+        pack = value.items if isinstance(value, DynamicPack) else value
+        items = pack if isinstance(pack, tuple) else (pack,)
+        self.tensors = tuple([t for t in items if isinstance(t, nodes.Tensor)])
         self.span = span
 
     @property
     def given(self) -> Label:
         """The argument, for diagnostics."""
-        return Label(self.span, f"the argument is {describe(self._value())}")
+        return Label(self.span, _given(self.value))
 
-    def _value(self) -> Value:
-        return self.tensors if self.parameter.type.pack is not None else self.tensors[0]
+    def _absent(self, item: int) -> nodes.Expr:
+        """The condition that a pack has no such item when the graph runs."""
+        if self.length is None:
+            return nodes.FALSE
+        return shapes.compare("le", self.length, nodes.integer(item))
 
     def bind(self, shape: tuple[s.Extent, ...]) -> None:
         if not self.tensors:
@@ -154,7 +177,7 @@ class _ShapeBinder:
                 "E0411",
                 "the tensors of a pack must have the same number of dimensions",
                 self.span,
-                describe(self._value()),
+                describe(self.value),
                 labels=self._declared(),
             )
         if self.parameter.type.rank is not None:
@@ -237,6 +260,8 @@ class _ShapeBinder:
     # ----------------------------------------------------------------- extents
 
     def _bind_extent(self, extent: s.Extent, start: int, stop: int) -> None:
+        if extent.bound is not None and self.binder.is_known(extent.bound):
+            self._check_bounds(extent, extent.bound, start, stop)
         if isinstance(extent.size, s.Omitted):
             return
         name = extent.size.name if isinstance(extent.size, s.Name) else None
@@ -250,7 +275,18 @@ class _ShapeBinder:
         elif not self.binder.is_known(extent.size):
             self._deduce(extent, self._found(extent, start, stop, conditional), start)
         elif start < stop:
-            self._compare(extent, self.evaluator.evaluate(extent.size), start, stop)
+            self._compare(extent, self.evaluator.evaluate_any(extent.size), start, stop)
+
+    def _check_bounds(self, extent: s.Extent, written: s.Expr, start: int, stop: int) -> None:
+        """Spec: graphs bound the extents of their inputs / Ricci: operators may too."""
+        value = self.evaluator.evaluate(written)
+        bounds = value if isinstance(value, tuple) else (value,) * (stop - start)
+        for k, bound in zip(range(start, stop), bounds, strict=False):
+            what = f"dimension {k} of `{self.parameter.name}`"
+            for tensor in self.tensors:
+                if bound is not None:
+                    size = from_expr(tensor.shape[k])
+                    self.binder.builder.keep_bound(size, bound, what, written.span)
 
     def _is_conditional(self, extent: s.Extent) -> bool:
         """`b ..(flag)`: one extent or none, not a pack."""
@@ -259,21 +295,24 @@ class _ShapeBinder:
         length = extent.pack.length
         return self.binder.is_known(length) and isinstance(self.evaluator.evaluate(length), bool)
 
-    def _found(self, extent: s.Extent, start: int, stop: int, conditional: bool) -> Value:
+    def _found(self, extent: s.Extent, start: int, stop: int, conditional: bool) -> AnyValue:
         """The extents of the arguments, as the symbol of an extent has them."""
         if extent.distinct:
-            return tuple([from_expr(t.shape[start]) for t in self.tensors])
-        for tensor in self.tensors[1:]:
+            distinct = tuple([from_expr(t.shape[start]) for t in self.tensors])
+            return distinct if self.length is None else DynamicPack(distinct, self.length)
+        for item in range(1, len(self.tensors)):
             for k in range(start, stop):
-                self._agree(extent, k, self.tensors[0].shape[k], tensor.shape[k])
+                self._agree(extent, k, item)
         items = tuple([from_expr(e) for e in self.tensors[0].shape[start:stop]])
         if extent.pack is None or conditional:
             return items[0] if items else None
         return items
 
-    def _agree(self, extent: s.Extent, k: int, a: nodes.Expr, b: nodes.Expr) -> None:
+    def _agree(self, extent: s.Extent, k: int, item: int) -> None:
+        """A shared extent of an item is that of the first."""
+        a, b = self.tensors[0].shape[k], self.tensors[item].shape[k]
         what = f"dimension {k} of `{self.parameter.name}`"
-        if not self.binder.builder.agree(a, b, what, extent.span):
+        if not self.binder.builder.agree(a, b, what, extent.span, self._absent(item)):
             raise fail(
                 "E0410",
                 f"the tensors of `{self.parameter.name}` differ in dimension {k}",
@@ -283,7 +322,7 @@ class _ShapeBinder:
                 help="extents that may differ are written with `..` before them",
             )
 
-    def _deduce(self, extent: s.Extent, value: Value, start: int) -> None:
+    def _deduce(self, extent: s.Extent, value: AnyValue, start: int) -> None:
         """The symbol of an affine extent, from the extents found."""
         form = affine(extent.size, self.evaluator.values)
         what = f"dimension {start} of `{self.parameter.name}`"
@@ -295,6 +334,8 @@ class _ShapeBinder:
             ]
             names = ", ".join(f"`{n}`" for n in missing)
             raise fail("E0416", f"{what} depends on {names}, not known here", extent.span)
+        if isinstance(value, DynamicPack):
+            raise fail("E0507", f"{what} cannot be solved for `{form[0]}` here", extent.span)
         found = value if isinstance(value, tuple) else () if value is None else (value,)
         solved = tuple([self._solve(i, form, extent, what) for i in found])
         single = not isinstance(value, tuple)
@@ -304,35 +345,21 @@ class _ShapeBinder:
     def _solve(self, size: Item, form: tuple[str, int, int], extent: s.Extent, what: str) -> Item:
         if isinstance(size, int):
             return solve(size, form, extent.size, what, (self.given,))
-        (_, factor, offset), span = form, extent.span
-        rest = binary("-", size, offset, span)
-        if abs(factor) != 1 and not shapes.divisible(to_expr(rest), factor):
-            even = binary("==", binary("%", rest, factor, span), 0, span)
-            message = (f"{what} does not have the form that is declared",)
-            self.binder.builder.check(even, message, span)
-        result = binary("/", rest, factor, span)
-        positive = binary(">=", result, 0, span)
-        if positive is False:
-            raise fail("E0416", f"{what} is too small for what is declared", span)
-        if positive is not True:
-            self.binder.builder.check(positive, (f"{what} is too small",), span)
-        return result
+        return solve_symbolic(self.binder.builder, to_expr(size), form, extent.size, what)
 
-    def _compare(self, extent: s.Extent, expected: Value, start: int, stop: int) -> None:
+    def _compare(self, extent: s.Extent, expected: AnyValue, start: int, stop: int) -> None:
         """Extents that are declared by known symbols must be those of the argument."""
-        if extent.distinct:
-            columns = [(start, t.shape[start]) for t in self.tensors]
+        known = expected.items if isinstance(expected, DynamicPack) else expected
+        places = [(n, k) for n in range(len(self.tensors)) for k in range(start, stop)]
+        if isinstance(known, tuple):
+            wanted: Pack = known if extent.distinct else known * len(self.tensors)
+            if len(wanted) != len(places):
+                raise self._wrong_length(extent, known, stop - start)
         else:
-            columns = [(k, t.shape[k]) for t in self.tensors for k in range(start, stop)]
-        if isinstance(expected, tuple):
-            wanted: Pack = expected if extent.distinct else expected * len(self.tensors)
-            if len(wanted) != len(columns):
-                raise self._wrong_length(extent, expected, stop - start)
-        else:
-            assert expected is not None
-            wanted = (expected,) * len(columns)
-        for (k, actual), item in zip(columns, wanted, strict=True):
-            self._check_item(extent, k, actual, item)
+            assert known is not None
+            wanted = (known,) * len(places)
+        for (n, k), item in zip(places, wanted, strict=True):
+            self._check_item(extent, n, k, item)
 
     def _wrong_length(self, extent: s.Extent, expected: Pack, count: int) -> Exception:
         return fail(
@@ -343,17 +370,19 @@ class _ShapeBinder:
             labels=(self.given, *self.binder.where(extent.size)),
         )
 
-    def _check_item(self, extent: s.Extent, k: int, actual: nodes.Expr, item: Item) -> None:
+    def _check_item(self, extent: s.Extent, position: int, k: int, item: Item) -> None:
+        actual, absent = self.tensors[position].shape[k], self._absent(position)
         if type(item) is int and type(actual) is nodes.Const and item == actual.value:
             return
         what = f"dimension {k} of `{self.parameter.name}`"
         if not (is_expr(item) or type(item) is int):
             raise fail("E0503", "an extent must be an integer", extent.span, show(item))
-        if not self.binder.builder.agree(actual, to_expr(item), what, extent.span):
+        if not self.binder.builder.agree(actual, to_expr(item), what, extent.span, absent):
             raise fail(
                 "E0410" if isinstance(extent.size, s.Name) else "E0401",
                 f"{what} is {show(from_expr(actual))}, not {show(item)}",
                 extent.span,
                 f"{show(item)} is declared",
                 labels=(self.given, *self.binder.where(extent.size)),
+                notes=bounds_of(actual, to_expr(item)),
             )

@@ -26,7 +26,7 @@ from .invoke import compose_invocation, compose_operator
 from .labels import Scope, Wanted, item_name, passes_through
 from .library import is_library_source
 from .modules import Program
-from .values import DTYPES, Item, Value, fail
+from .values import DTYPES, DynamicPack, Item, Value, fail, from_expr
 
 
 def compose(
@@ -34,15 +34,17 @@ def compose(
     graph: s.Operator,
     attributes: Mapping[str, object] | None = None,
     types: Mapping[str, str] | None = None,
+    quantize: bool = False,
 ) -> nodes.Graph:
     """Compose one graph of a program, all operators down to their formulas.
 
     `attributes` gives values to attributes of the graph, and None to optional inputs that
-    shall be absent; `types` names the types that its generic types stand for. The program
-    has passed its checks. Raises `Error` with one diagnostic, which carries the stack of
-    invocations, for whatever keeps the graph from being composed: E03 to E06, E09.
+    shall be absent; `types` names the types that its generic types stand for; `quantize` tells
+    whether the quantizers of `@quantize` are invoked, or only noted. The program has passed its
+    checks. Raises `Error` with one diagnostic, which carries the stack of invocations, for
+    whatever keeps the graph from being composed: E02 to E06, E09.
     """
-    builder = Builder(program, f"{program.main.name}.{graph.name}")
+    builder = Builder(program, f"{program.main.name}.{graph.name}", quantizing=quantize)
     try:
         return _compose_graph(builder, program.main, graph, attributes or {}, types or {})
     except Error as error:
@@ -123,14 +125,19 @@ def _outputs(body: Body) -> list[nodes.Port]:
         value = body.evaluator.values[parameter.name]
         tensors = []
         name = body.scope.tensor(parameter.name)
-        packed = isinstance(value, tuple)
+        packed = not isinstance(value, nodes.Tensor)
         for k, tensor in enumerate(tensors_of(value)):
             if tensor not in computed:
                 wanted = item_name(name, k) if packed else name
                 tensor = builder.copy(tensor, wanted, parameter.span)
             computed.discard(tensor)
             tensors.append(tensor)
-        ports.append(nodes.Port(parameter.name, tuple(tensors), packed))
+        length = None
+        if isinstance(value, DynamicPack):
+            length = builder.scalar(from_expr(value.length), parameter.span)
+        ports.append(nodes.Port(parameter.name, tuple(tensors), packed, length=length))
+        if length is not None:
+            ports.append(nodes.Port(f"{parameter.name}.size", (length,)))
     return ports
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...diagnostics import Error
 from ...dtypes import DType
-from ...ir import nodes
+from ...ir import nodes, shapes
 from . import syntax as s
 from .binding import free_names
 from .compose_graph import Builder
 from .evaluate import Evaluator
+from .evaluate_dynamic import not_known
 from .evaluate_packs import require_int
 from .evaluate_scalars import binary
+from .evaluate_shapes import bounds_of
 from .printer import format_expression
 from .values import (
+    DynamicPack,
     Item,
     Pack,
     Value,
@@ -32,26 +37,30 @@ def evaluate_using(builder: Builder, operator: s.Operator, evaluator: Evaluator)
     Raises E0501 for an assert that does not hold, E0506 for packs that cannot be taken apart.
     """
     schedule = builder.plan(operator).asserts
-    for using, asserts in zip(operator.using, schedule, strict=False):
+    for position, asserts in enumerate(schedule):
         for assertion in asserts:
-            check(builder, evaluator, assertion)
-        _define(evaluator, using)
-    for assertion in schedule[-1]:
-        check(builder, evaluator, assertion)
+            check(builder, evaluator, assertion, operator.using[position:])
+        if position < len(operator.using):
+            _define(evaluator, operator.using[position])
 
 
 def check_early(builder: Builder, operator: s.Operator, evaluator: Evaluator) -> None:
     """Check the asserts whose names are known already: when binding fails one may say why."""
     for assertion in operator.asserts:
         if all(n in evaluator.values for n in builder.free_names(assertion.condition)):
-            check(builder, evaluator, assertion)
+            check(builder, evaluator, assertion, ())
 
 
 # --------------------------------------------------------------------- asserts
 
 
-def check(builder: Builder, evaluator: Evaluator, assertion: s.Assertion) -> None:
-    """Check one assert now, or have it checked at run time; a null one is skipped."""
+def check(
+    builder: Builder, evaluator: Evaluator, assertion: s.Assertion, later: Sequence[s.Using]
+) -> None:
+    """Check one assert now, or have it checked at run time; a null one is skipped.
+
+    `later` are the lines of `@using` that are still to come.
+    """
     value = evaluator.evaluate(assertion.condition)
     if value is None or value is True:
         return
@@ -61,17 +70,38 @@ def check(builder: Builder, evaluator: Evaluator, assertion: s.Assertion) -> Non
         if dtype_of(item) is not DType.BOOL or isinstance(item, nodes.Tensor):
             raise fail("E0503", "an assert must be a bool", assertion.condition.span, show(value))
         result = result and item is not False
+    open_items = [item for item in items if item is not True]
+    if not open_items:
+        return
+    _define_for_message(evaluator, assertion, later)
     if not result:
         raise _failure(evaluator, assertion)
-    open_items = [item for item in items if item is not True]
-    if open_items:
-        _check_later(builder, evaluator, assertion, open_items)
+    _check_later(builder, evaluator, assertion, open_items)
+
+
+def _define_for_message(
+    evaluator: Evaluator, assertion: s.Assertion, later: Sequence[s.Using]
+) -> None:
+    """Evaluate helpers that are still to come, if the message names one and they can be."""
+    message = assertion.message
+    parts = message.parts if isinstance(message, s.Format) else ()
+    shown = [p for p in parts if not isinstance(p, str)] + [p.value for p in assertion.prints]
+    if all(name in evaluator.values for node in shown for name in free_names(node)):
+        return
+    for using in later:
+        try:
+            _define(evaluator, using)
+        except Error:
+            return
 
 
 def _failure(evaluator: Evaluator, assertion: s.Assertion) -> Error:
     message = _message(evaluator, assertion)
     text = "".join(p if isinstance(p, str) else format_value(p) for p in message)
-    notes = tuple(f"{label} = {show(value)}" for label, value in _prints(evaluator, assertion))
+    prints = _prints(evaluator, assertion)
+    values = [value if isinstance(value, tuple) else (value,) for _, value in prints]
+    sizes = [item for items in values for item in items if is_expr(item)]
+    notes = (*(f"{label} = {show(value)}" for label, value in prints), *bounds_of(*sizes))
     return fail("E0501", text, assertion.condition.span, "does not hold", notes=notes)
 
 
@@ -140,7 +170,10 @@ def _attempt(evaluator: Evaluator, node: s.Expr) -> Value:
 
 
 def _define(evaluator: Evaluator, using: s.Using) -> None:
-    value = evaluator.evaluate(using.value)
+    value = evaluator.evaluate_any(using.value)
+    if isinstance(value, DynamicPack):
+        _define_dynamic(evaluator, using, value)
+        return
     check_size(value, using.value.span)
     if not using.listed:
         (item,) = using.items
@@ -155,6 +188,19 @@ def _define(evaluator: Evaluator, using: s.Using) -> None:
         _take_apart(evaluator, using, value)
     else:
         raise fail("E0503", "only a pack can be taken apart", using.value.span, show(value))
+
+
+def _define_dynamic(evaluator: Evaluator, using: s.Using, value: DynamicPack) -> None:
+    """A pack whose length is known only at run time: it can be named, not taken apart."""
+    item = using.items[0]
+    if using.listed or not isinstance(item, s.UsingName):
+        raise not_known(using.value.span, value)
+    check_size(value.items, using.value.span)
+    if item.pack is not None and item.pack.length is not None:
+        length = evaluator.evaluate(item.pack.length)
+        if not is_expr(length) or not shapes.equal(length, value.length):
+            raise not_known(item.pack.length.span, value)
+    evaluator.values[item.name] = value
 
 
 def _check_hint(evaluator: Evaluator, item: s.UsingName, value: Value) -> None:

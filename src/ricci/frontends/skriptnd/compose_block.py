@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from ...diagnostics import Label
+from collections.abc import Mapping
+
 from ...ir import nodes
-from ...source import Span
 from . import syntax as s
-from .compose_body import Body, Request, Results, Task, tensors_of
+from .compose_body import Body, Request, Results, Task
 from .compose_branch import compose_branch
 from .compose_callable import as_tensors, compose_callable
-from .compose_loop import compose_loop
+from .compose_declared import check_declared, check_length
+from .compose_loop_step import compose_loop
+from .compose_quantize import quantize
+from .compose_state import update_variable
+from .evaluate_dynamic import not_known
 from .evaluate_packs import require_int
-from .evaluate_shapes import evaluate_extent
-from .labels import Scope, Wanted, automatic_label, item_name, single_name
-from .values import Item, Value, fail, from_expr, is_expr, show, to_expr
+from .labels import Scope, Wanted, automatic_label, item_name, result_names, single_name
+from .values import AnyValue, DynamicPack, Value, fail
 
 
 def compose_components(body: Body, components: tuple[s.Component, ...]) -> Task:
@@ -23,6 +26,7 @@ def compose_components(body: Body, components: tuple[s.Component, ...]) -> Task:
         label = automatic_label(component)
         values = yield from compose_action(body, component.action, label, wanted)
         _assign_all(body, component, values)
+        yield from quantize(body, result_names(component))
     return ()
 
 
@@ -48,7 +52,7 @@ def compose_block(request: Request) -> Task:
     }
     inner = body.inner(_block_scope(body, block.label or request.label), names)
     yield from compose_components(inner, block.components)
-    values = [(inner.evaluator.evaluate(node), node.span) for node in block.results]
+    values = [(inner.evaluator.evaluate_any(node), node.span) for node in block.results]
     return tuple([as_tensors(body, value, span) for value, span in values])
 
 
@@ -87,9 +91,13 @@ def _result_name(body: Body, result: s.Result) -> Wanted:
     return body.scope.tensor(result.name)
 
 
+def _pack(result: s.Result) -> s.Pack | None:
+    return result.pack or (result.type.pack if result.type is not None else None)
+
+
 def _length(body: Body, result: s.Result) -> int | None:
     """The declared length of a packed result; None where it is open."""
-    pack = result.pack or (result.type.pack if result.type is not None else None)
+    pack = _pack(result)
     if pack is None or pack.length is None:
         return None
     value = body.evaluator.evaluate(pack.length)
@@ -110,32 +118,24 @@ def _assign_all(body: Body, component: s.Component, values: Results) -> None:
             _assign_list(body, result, value)
 
 
-def _assign(body: Body, result: s.Result, value: Value) -> None:
-    length = _length(body, result)
-    if length is not None and value is not None:
-        count = len(value) if isinstance(value, tuple) else 1
-        if not isinstance(value, tuple) or count != length:
-            raise fail(
-                "E0413",
-                f"`{result.name}` is declared as a pack of {length} tensors, but is "
-                + (f"one of {count}" if isinstance(value, tuple) else "a single one"),
-                result.span,
-            )
+def _assign(body: Body, result: s.Result, value: AnyValue) -> None:
+    what = f"result `{result.name}`"
+    value = check_length(body, _pack(result), value, what, result.span)
     if result.type is not None:
-        check_declared(body, result.type, value, f"result `{result.name}`", result.span)
-    body.evaluator.values[result.name] = value
-    name = body.scope.tensor(result.name)
-    if name is not None:
-        body.builder.remember(name, value)
+        check_declared(body, result.type, value, what, result.span)
+    if result.name in body.variables:
+        update_variable(body, result, body.variables[result.name], value)
+    else:
+        body.evaluator.values[result.name] = value
 
 
-def _assign_list(body: Body, results: s.ResultList, value: Value) -> None:
+def _assign_list(body: Body, results: s.ResultList, value: AnyValue) -> None:
     """`[a, b..(k)] = pack`: at most one packed result may leave its length open."""
+    if isinstance(value, DynamicPack):
+        value = _of_known_length(body, results, value)
     items = value if isinstance(value, tuple) else ()
     counts = [
-        1
-        if isinstance(r, s.Omitted) or (r.pack is None and (r.type is None or r.type.pack is None))
-        else _length(body, r)
+        1 if isinstance(r, s.Omitted) or _pack(r) is None else _length(body, r)
         for r in results.items
     ]
     rest = len(items) - sum(c for c in counts if c is not None)
@@ -149,132 +149,38 @@ def _assign_list(body: Body, results: s.ResultList, value: Value) -> None:
     for result, known in zip(results.items, counts, strict=True):
         stop = start + (rest if known is None else known)
         if isinstance(result, s.Result):
-            packed = result.pack is not None or (
-                result.type is not None and result.type.pack is not None
-            )
-            _assign(body, result, items[start:stop] if packed else items[start])
+            _assign(body, result, items[start] if _pack(result) is None else items[start:stop])
         start = stop
 
 
-# ---------------------------------------------------------------------- checks
-
-
-def check_output(body: Body, parameter: s.Parameter) -> Value:
-    """The tensors composed for an output, compared with what is declared.
-
-    Raises E0603 where there are none, E0401 and E0411 where the shape differs.
-    """
-    value = body.evaluator.values.get(parameter.name)
-    if value is None:
-        raise fail("E0603", f"output `{parameter.name}` gets no value", parameter.span)
-    what = f"output `{parameter.name}`"
-    check_declared(body, parameter.type, value, what, parameter.span)
-    return value
-
-
-def check_declared(body: Body, type: s.Type, value: Value, what: str, span: Span) -> None:
-    """Compare tensors with a declared type and shape; `~` and no shape fit everything."""
-    tensors = tensors_of(value)
-    if not tensors:
-        return
-    dtype = body.evaluator.dtype(type.name, type.span)
-    if type.pack is not None and type.pack.length is not None:
-        length = body.evaluator.evaluate(type.pack.length)
-        if isinstance(length, int) and length != len(tensors):
-            raise fail("E0413", f"{what} has {len(tensors)} tensors, not {length}", span)
-    for k, tensor in enumerate(tensors):
-        if tensor.dtype is not dtype:
-            raise fail("E0401", f"{what} has type `{tensor.dtype}`, declared is `{dtype}`", span)
-        if type.shape is not None:
-            _check_shape(body, type.shape, tensor, k, what)
-
-
-def _check_shape(
-    body: Body, shape: tuple[s.Extent, ...], tensor: nodes.Tensor, item: int, what: str
-) -> None:
-    axis = 0
-    for extent in shape:
-        if isinstance(extent.size, s.Omitted):
-            count = 1
-            if extent.pack is not None:
-                if extent.pack.length is None:
-                    return
-                length = body.evaluator.evaluate(extent.pack.length)
-                count = require_int(length, extent.pack.length.span, "a number of dimensions")
-            axis += count
-            continue
-        if _binds_symbol(body, extent, tensor, axis):
-            axis += 1
-            continue
-        for size in evaluate_extent(body.evaluator, extent, item):
-            if axis < tensor.rank:
-                _check_axis(body, extent, tensor, axis, size, what)
-            axis += 1
-    if axis != tensor.rank:
-        span = shape[0].span.to(shape[-1].span) if shape else tensor.span
-        raise fail("E0411", f"{what} has {tensor.rank} dimensions, declared are {axis}", span)
-
-
-def _binds_symbol(body: Body, extent: s.Extent, tensor: nodes.Tensor, axis: int) -> bool:
-    """`s|k` with a new symbol stands for the extent that was composed."""
-    size = extent.size
-    if extent.bound is None or not isinstance(size, s.Name) or axis >= tensor.rank:
-        return False
-    if size.name in body.evaluator.values:
-        return False
-    body.evaluator.values[size.name] = from_expr(tensor.shape[axis])
-    return True
-
-
-def _check_axis(
-    body: Body, extent: s.Extent, tensor: nodes.Tensor, axis: int, size: Item, what: str
-) -> None:
-    actual = tensor.shape[axis]
-    if not (is_expr(size) or type(size) is int):
-        raise fail("E0416", "an extent must be an integer", extent.span, show(size))
-    if not body.builder.agree(actual, to_expr(size), f"dimension {axis} of {what}", extent.span):
-        raise fail(
-            "E0401",
-            f"dimension {axis} of {what} is {show(from_expr(actual))}, not {show(size)}",
-            extent.span,
-            f"{show(size)} is declared",
-            labels=(Label(tensor.span, "computed here"),) if tensor.span is not extent.span else (),
-        )
+def _of_known_length(body: Body, results: s.ResultList, pack: DynamicPack) -> Value:
+    """A pack of dynamic length that is taken apart must have as many items as there are names."""
+    counts = [
+        1 if isinstance(r, s.Omitted) or _pack(r) is None else _length(body, r)
+        for r in results.items
+    ]
+    if None in counts:
+        raise not_known(results.span, pack)
+    total = sum(c for c in counts if c is not None)
+    what = "the length of the pack that is taken apart"
+    if total > len(pack.items) or not body.builder.agree(
+        pack.length, nodes.integer(total), what, results.span
+    ):
+        message = f"a pack of at most {len(pack.items)} tensors does not fit these results"
+        raise fail("E0413", message, results.span)
+    return pack.items[:total]
 
 
 # --------------------------------------------------------------------- updates
 
 
-def compose_updates(body: Body) -> Task:
-    """`@update`: intermediates, and new values of variables."""
-    declared = {p.name: body.evaluator.values[p.name] for p in body.operator.variables}
+def compose_updates(body: Body, declared: Mapping[str, Value]) -> Task:
+    """`@update`: intermediates, and new values of the variables `declared`."""
+    body.variables = dict(declared)
     for component in body.operator.update:
         wanted = tuple(None for _ in component.results)
         label = automatic_label(component)
         values = yield from compose_action(body, component.action, label, wanted)
-        for result, value in zip(component.results, values, strict=False):
-            if isinstance(result, s.Result) and result.name in declared:
-                _update(body, result, declared[result.name], value)
-            elif isinstance(result, s.Result):
-                _assign(body, result, value)
-            elif isinstance(result, s.ResultList):
-                _assign_list(body, result, value)
+        _assign_all(body, component, values)
+        yield from quantize(body, [n for n in result_names(component) if n not in declared])
     return ()
-
-
-def _update(body: Body, result: s.Result, variable: Value, value: Value) -> None:
-    old, new = tensors_of(variable), tensors_of(value)
-    if len(old) != len(new) or isinstance(variable, tuple) != isinstance(value, tuple):
-        raise fail("E0413", f"variable `{result.name}` cannot take this value", result.span)
-    for a, b in zip(old, new, strict=True):
-        fits = a.dtype is b.dtype and a.rank == b.rank
-        what = f"variable `{result.name}`"
-        pairs = zip(a.shape, b.shape, strict=False)
-        if not fits or not all(body.builder.agree(x, y, what, result.span) for x, y in pairs):
-            raise fail(
-                "E0401",
-                f"the new value of {what} has another type or shape",
-                result.span,
-                f"{show(b)} for {show(a)}",
-            )
-        body.builder.updates.append((a, b))

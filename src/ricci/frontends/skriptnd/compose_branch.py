@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...dtypes import DType
-from ...ir import nodes, shapes
+from ...ir import nodes, rewrite, shapes
 from ...source import Span
 from . import syntax as s
 from .compose_body import Body, Request, Results, Task, tensors_of
 from .compose_callable import compose_callable
+from .compose_parts import Part
+from .compose_state import forbid_updates, merge_updates
 from .labels import Wanted, item_name, single_name
-from .values import Value, describe, fail, from_expr
+from .values import AnyValue, DynamicPack, default_of, describe, fail, from_expr
 
 # ------------------------------------------------------------------- branching
 
@@ -21,7 +24,7 @@ def compose_branch(
     body: Body, node: s.Branch, label: str | None, wanted: tuple[Wanted, ...]
 ) -> Task:
     """`if ... then ... else ...`: of conditions known now only the branch taken is composed."""
-    conditions: list[tuple[nodes.Region, Span]] = []
+    conditions: list[nodes.Region] = []
     taken: list[s.Callable] = []
     for condition, branch in zip(node.conditions, node.branches, strict=False):
         region = yield from compose_condition(body, condition)
@@ -31,7 +34,7 @@ def compose_branch(
         if region is True:
             break
         assert isinstance(region, nodes.Region)
-        conditions.append((region, condition.span))
+        conditions.append(region)
     else:
         taken.append(node.branches[-1])
     if not conditions:
@@ -53,14 +56,18 @@ def compose_condition(body: Body, node: s.Callable) -> ConditionTask:
         value = body.evaluator.evaluate(node)
         if value is None or isinstance(value, bool):
             return bool(value)
-    with builder.region() as steps:
-        (result,) = yield from compose_callable(body, node, None, (None,))
+    with builder.region() as part:
+        results = yield from compose_callable(body, node, None, (None,))
+    if len(results) != 1:
+        raise fail("E0608", f"a condition with {len(results)} results", node.span)
+    (result,) = results
     check_condition(result, node.span)
+    forbid_updates(part, node.span)
     assert isinstance(result, nodes.Tensor)
-    return nodes.Region(tuple(steps), (result,))
+    return nodes.Region(tuple(part.steps), (result,))
 
 
-def check_condition(value: Value, span: Span) -> None:
+def check_condition(value: AnyValue, span: Span) -> None:
     """Raises E0608 unless a value is one bool tensor of volume 1."""
     if (
         not isinstance(value, nodes.Tensor)
@@ -70,79 +77,101 @@ def check_condition(value: Value, span: Span) -> None:
         raise fail("E0608", "a condition must be a single bool", span, f"it is {describe(value)}")
 
 
+@dataclass(eq=False)
+class _Side:
+    """A branch that has been composed."""
+
+    part: Part
+    values: Results
+    inside: frozenset[nodes.Symbol]
+    """The sizes that only this branch knows."""
+
+
 def _compose_branches(
     body: Body,
     node: s.Branch,
-    conditions: list[tuple[nodes.Region, Span]],
+    conditions: list[nodes.Region],
     taken: list[s.Callable],
     label: str | None,
     wanted: tuple[Wanted, ...],
 ) -> Task:
     builder = body.builder
-    results: list[Results] = []
-    steps: list[list[nodes.Step]] = []
+    sides: list[_Side] = []
+    builder.sharing += 1
     for branch in taken:
-        with builder.region() as inside:
+        start = len(builder.sizes)
+        with builder.region() as part:
             values = yield from compose_callable(body, branch, label, (None,) * len(wanted))
-        _check_results(results, values, branch)
-        results.append(values)
-        steps.append(inside)
-    merge = _Merge(body, node, steps)
-    names = (*wanted, *(None for _ in results[0][len(wanted) :]))
-    columns = zip(names, *results, strict=True)
-    values = tuple([merge.value(name, list(column)) for name, *column in columns])
+        _check_results(sides[0].values if sides else values, values, branch)
+        inside = frozenset(symbol for symbol, _ in builder.sizes[start:])
+        sides.append(_Side(part, values, inside))
+    builder.sharing -= 1
+    merge = _Merge(body, node, sides)
+    names = (*wanted, *(None for _ in sides[0].values[len(wanted) :]))
+    columns = zip(names, *(side.values for side in sides), strict=True)
+    results = tuple([merge.value(name, list(column)) for name, *column in columns])
+    merge.update_variables()
     regions = tuple(
-        nodes.Region(tuple(inside), tuple(row[k] for row in merge.rows))
-        for k, inside in enumerate(steps)
+        nodes.Region(tuple(side.part.steps), tuple(row[k] for row in merge.rows))
+        for k, side in enumerate(sides)
     )
-    branch_node = nodes.Branch(
-        tuple(merge.outputs), tuple(r for r, _ in conditions), regions, node.span
-    )
-    builder.add(branch_node)
-    return values
+    builder.add(nodes.Branch(tuple(merge.outputs), tuple(conditions), regions, node.span))
+    return results
 
 
-def _check_results(known: list[Results], values: Results, branch: s.Callable) -> None:
-    """All branches give as many results, of the same packing."""
-    same = not known or (
-        len(known[0]) == len(values)
-        and all(_packing(a) == _packing(b) for a, b in zip(known[0], values, strict=True))
-    )
+def _check_results(known: Results, values: Results, branch: s.Callable) -> None:
+    """All branches give as many results, tensors or packs of them."""
+    same = len(known) == len(values) and all(map(_same_kind, known, values))
     if not same or any(v is None for v in values):
         kinds = ", ".join(describe(v) for v in values)
-        notes = (f"the first branch gives {', '.join(describe(v) for v in known[0])}",)
+        first = ", ".join(describe(v) for v in known)
         raise fail(
             "E0608",
             "the branches must give the same kinds of results",
             branch.span,
             f"this gives {kinds}",
-            notes=notes if known else (),
+            notes=(f"the first branch gives {first}",) if known is not values else (),
         )
 
 
-def _packing(value: Value) -> int | None:
-    return len(value) if isinstance(value, tuple) else None
+def _same_kind(a: AnyValue, b: AnyValue) -> bool:
+    return isinstance(a, nodes.Tensor) == isinstance(b, nodes.Tensor)
 
 
 class _Merge:
     """Makes one tensor out of those that the branches give for a result."""
 
-    def __init__(self, body: Body, node: s.Branch, steps: list[list[nodes.Step]]) -> None:
-        self.body = body
+    def __init__(self, body: Body, node: s.Branch, sides: list[_Side]) -> None:
+        self.builder = body.builder
         self.node = node
-        self.steps = steps
+        self.sides = sides
         self.outputs: list[nodes.Tensor] = []
         self.rows: list[list[nodes.Tensor]] = []
         """For each output, the tensor of each branch."""
 
-    def value(self, name: Wanted, column: list[Value]) -> Value:
-        first = column[0]
-        if not isinstance(first, tuple):
+    def value(self, name: Wanted, column: list[AnyValue]) -> AnyValue:
+        if isinstance(column[0], nodes.Tensor):
             return self._tensor(single_name(name), [t for v in column for t in tensors_of(v)])
-        items = [tensors_of(v) for v in column]
-        return tuple(
-            [self._tensor(item_name(name, k), [t[k] for t in items]) for k in range(len(first))]
-        )
+        length = self._extent([_length(value) for value in column])
+        packs = [tensors_of(value) for value in column]
+        most = max(len(pack) for pack in packs)
+        items = tuple([self._tensor(item_name(name, k), self._row(packs, k)) for k in range(most)])
+        return items if isinstance(length, nodes.Const) else DynamicPack(items, length)
+
+    def _row(self, packs: list[list[nodes.Tensor]], position: int) -> list[nodes.Tensor]:
+        """An item of each pack; one that a pack does not have is empty, as far as that is so."""
+        found = next(pack[position] for pack in packs if position < len(pack))
+        row = []
+        for side, pack in zip(self.sides, packs, strict=True):
+            if position < len(pack):
+                row.append(pack[position])
+                continue
+            hidden = frozenset(s for other in self.sides for s in other.inside)
+            shape = [_visible(e, hidden) for e in found.shape]
+            with self.builder.region(side.part):
+                zero = nodes.Const(default_of(found.dtype), found.dtype)
+                row.append(self.builder.filled(zero, tuple(shape), None, self.node.span))
+        return row
 
     def _tensor(self, name: str | None, tensors: list[nodes.Tensor]) -> nodes.Tensor:
         first = tensors[0]
@@ -155,7 +184,7 @@ class _Merge:
             )
         columns = zip(*(t.shape for t in tensors), strict=True)
         shape = tuple([self._extent(list(column)) for column in columns])
-        output = self.body.builder.tensor(name, first.dtype, shape, self.node.span)
+        output = self.builder.tensor(name, first.dtype, shape, self.node.span)
         self.outputs.append(output)
         self.rows.append(tensors)
         return output
@@ -165,18 +194,31 @@ class _Merge:
         first = extents[0]
         if all(e is first or shapes.equal(e, first) for e in extents):
             return first
-        builder = self.body.builder
-        bound = extents[0]
-        for extent in extents[1:]:
-            bound = shapes.maximum(bound, extent)
-        symbol = builder.symbol(None, bound, self.node.span)
-        size = builder.tensor(None, DType.INT, (), self.node.span)
+        builder, span = self.builder, self.node.span
+        symbol = builder.symbol(None, builder.bound(extents), span)
+        size = builder.tensor(None, DType.INT, (), span)
         row = []
-        for extent, inside in zip(extents, self.steps, strict=True):
-            with builder.region() as steps:
-                row.append(builder.scalar(from_expr(extent), self.node.span))
-            inside += steps
+        for extent, side in zip(extents, self.sides, strict=True):
+            with builder.region(side.part):
+                row.append(builder.scalar(from_expr(extent), span))
         self.outputs.append(size)
         self.rows.append(row)
         builder.sizes.append((symbol, size))
         return symbol
+
+    def update_variables(self) -> None:
+        """Merge what the branches make of variables."""
+        parts = [side.part for side in self.sides]
+        outputs, rows = merge_updates(self.builder, parts, self.node.span)
+        self.outputs += outputs
+        self.rows += rows
+
+
+def _length(value: AnyValue) -> nodes.Expr:
+    if isinstance(value, DynamicPack):
+        return value.length
+    return nodes.integer(len(tensors_of(value)))
+
+
+def _visible(extent: nodes.Expr, hidden: frozenset[nodes.Symbol]) -> nodes.Expr:
+    return nodes.ZERO if hidden.intersection(rewrite.free_symbols(extent)) else extent

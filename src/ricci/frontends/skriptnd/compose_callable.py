@@ -6,7 +6,7 @@ from ...source import Span
 from . import syntax as s
 from .compose_body import Body, Request, Task
 from .labels import Wanted
-from .values import Value
+from .values import AnyValue, DynamicPack
 
 
 def compose_callable(
@@ -15,13 +15,16 @@ def compose_callable(
     """Compose an invocation or a block, or evaluate an expression of tensors."""
     if isinstance(node, s.Invocation | s.Block):
         return (yield Request(body, node, label, wanted))
-    return (as_tensors(body, body.evaluator.evaluate(node), node.span),)
+    return (as_tensors(body, body.evaluator.evaluate_any(node), node.span),)
 
 
-def as_tensors(body: Body, value: Value, span: Span) -> Value:
+def as_tensors(body: Body, value: AnyValue, span: Span) -> AnyValue:
     """A value as a tensor or pack of tensors; scalars become constants of rank 0."""
     if value is None:
         return None
+    if isinstance(value, DynamicPack):
+        items = tuple([body.builder.scalar(item, span) for item in value.items])
+        return DynamicPack(items, value.length)
     if isinstance(value, tuple):
         return tuple([body.builder.scalar(item, span) for item in value])
     return body.builder.scalar(value, span)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ...diagnostics import Call
 from ...dtypes import DType
@@ -13,56 +12,20 @@ from ...ir import nodes, rewrite, shapes
 from ...source import NOWHERE, Span
 from . import binding
 from . import syntax as s
+from .compose_parts import Frame, Library, Part, Plan, schedule
 from .evaluate_scalars import binary
 from .values import (
     Budget,
     Item,
     Scalar,
-    Value,
     describe,
     dtype_of,
     fail,
     from_expr,
     is_expr,
+    show,
     to_expr,
 )
-
-
-class Library(Protocol):
-    """What composition needs of a program: `modules.Program` has it."""
-
-    def resolve(
-        self, module: s.Module, path: tuple[str, ...]
-    ) -> tuple[s.Module, s.Operator] | None: ...
-
-
-@dataclass(eq=False)
-class Frame:
-    """One invocation on the stack, with the arguments it was given."""
-
-    name: str
-    operator: s.Operator
-    span: Span
-    arguments: tuple[Value, ...] = ()
-    _call: Call | None = None
-
-    @property
-    def call(self) -> Call:
-        """The invocation as diagnostics show it."""
-        if self._call is None:
-            inputs = zip(self.operator.inputs, self.arguments, strict=False)
-            shown = (f"{p.name}: {describe(v)}" for p, v in inputs if v is not None)
-            self._call = Call(f"{self.name}({', '.join(shown)})", self.span)
-        return self._call
-
-
-@dataclass(eq=False)
-class Plan:
-    """What is found once per operator, whatever it is called with."""
-
-    order: list[int]
-    asserts: list[list[s.Assertion]]
-    """For each line of `@using`, and after the last, the asserts that can then be checked."""
 
 
 @dataclass(eq=False)
@@ -73,23 +36,23 @@ class Builder:
     name: str
     budget: Budget = field(default_factory=Budget)
     frames: list[Frame] = field(default_factory=list)
-    steps: list[nodes.Step] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=lambda: [Part()])
+    """The graph, and the regions that surround the place, innermost last."""
     variables: dict[str, nodes.Tensor] = field(default_factory=dict)
     symbols: list[nodes.Symbol] = field(default_factory=list)
     sizes: list[tuple[nodes.Symbol, nodes.Tensor]] = field(default_factory=list)
     checks: list[nodes.Check] = field(default_factory=list)
-    updates: list[tuple[nodes.Tensor, nodes.Tensor]] = field(default_factory=list)
     sharing: int = 0
     """How many unrolled loops, and graphs invoked under their own name, surround the place:
     variables of one name are one there."""
-    named: dict[str, nodes.Tensor] = field(default_factory=dict)
-    """Tensors by their scoped names, where `@quantize` may mention them."""
+    quantizing: bool = False
+    """Whether the operators that `@quantize` names are invoked, or only noted."""
+    quantized: dict[nodes.Tensor, nodes.Tensor] = field(default_factory=dict)
+    """For each result of these operators, the tensor as it was before."""
     quantization: list[tuple[nodes.Tensor, str, tuple[tuple[str, str], ...]]] = field(
         default_factory=list
     )
     _constants: dict[tuple[object, ...], nodes.Tensor] = field(default_factory=dict)
-    _checked: set[nodes.Expr] = field(default_factory=set)
-    _guarded: set[nodes.Expr] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
     _plans: dict[int, Plan] = field(default_factory=dict)
     _free: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -105,15 +68,6 @@ class Builder:
             return wanted
         self._tensors += 1
         return f".T{self._tensors}"
-
-    def remember(self, name: str, value: Value) -> None:
-        """Let `@quantize` find a tensor, or the items of a pack, by a scoped name."""
-        if isinstance(value, nodes.Tensor):
-            self.named[name] = value
-        elif isinstance(value, tuple):
-            for k, item in enumerate(value):
-                if isinstance(item, nodes.Tensor):
-                    self.named[f"{name}:{k + 1}"] = item
 
     # ------------------------------------------------------------------ tensors
 
@@ -146,8 +100,13 @@ class Builder:
         shape: tuple[nodes.Expr, ...] = (),
         name: str | None = None,
     ) -> nodes.Tensor:
-        """A constant tensor; those that agree in everything are one."""
+        """A constant tensor; those that agree in everything are one.
+
+        One of a size that is not known now is the result of an operation.
+        """
         items = data if isinstance(data, tuple) else (data,)
+        if not isinstance(data, tuple) and any(type(e) is not nodes.Const for e in shape):
+            return self.filled(nodes.Const(data, dtype), shape, name)
         key: tuple[object, ...] = (name, dtype, shape, isinstance(data, tuple), *map(repr, items))
         if len(items) > _MOST_COMPARED:
             key = (name, id(data))
@@ -173,6 +132,37 @@ class Builder:
         self.add(nodes.Operation("shape", (tensor,), (body,), span=span, calls=self.calls()))
         return tensor
 
+    def is_defined_by_data(self, shape: tuple[nodes.Expr, ...]) -> bool:
+        """Whether a shape has sizes that are known only when some operation has been done."""
+        symbols = rewrite.free_symbols(*shape)
+        return bool(symbols) and not {s for s, _ in self.sizes}.isdisjoint(symbols)
+
+    def filled(
+        self,
+        value: nodes.Expr,
+        shape: tuple[nodes.Expr, ...],
+        name: str | None,
+        span: Span = NOWHERE,
+    ) -> nodes.Tensor:
+        """A tensor with one value in all places, by an operation."""
+        domain = tuple(nodes.Index(f"i{k}", e) for k, e in enumerate(shape))
+        return self.computed(value, domain, span, name)
+
+    def computed(
+        self,
+        value: nodes.Expr,
+        domain: tuple[nodes.Index, ...],
+        span: Span,
+        name: str | None = None,
+    ) -> nodes.Tensor:
+        """A tensor with a value for each point of a domain, by an operation."""
+        target = self.tensor(name, value.dtype, tuple(i.extent for i in domain), span)
+        at = tuple(nodes.Subscript(i) for i in domain)
+        body = nodes.Assignment((nodes.Access(target, at),), "set", (value,), domain, span=span)
+        reads = tuple([a.tensor for a in rewrite.accesses(value)])
+        self.add(nodes.Operation("fill", (target,), (body,), reads, span=span, calls=self.calls()))
+        return target
+
     def copy(self, source: nodes.Tensor, name: str | None, span: Span) -> nodes.Tensor:
         """A new tensor with the elements of another, by an operation `=`."""
         target = self.tensor(name, source.dtype, source.shape, span)
@@ -186,17 +176,46 @@ class Builder:
 
     # ------------------------------------------------------------ steps, checks
 
+    @property
+    def steps(self) -> list[nodes.Step]:
+        """The steps of the innermost region."""
+        return self.parts[-1].steps
+
     def add(self, step: nodes.Step) -> None:
         self.steps.append(step)
 
     @contextmanager
-    def region(self) -> Iterator[list[nodes.Step]]:
-        """Collect the steps that are added within."""
-        outer, self.steps = self.steps, []
+    def region(self, part: Part | None = None) -> Iterator[Part]:
+        """Collect what is added within; a part that is given goes on."""
+        self._make_checks()
+        self.parts.append(part or Part())
         try:
-            yield self.steps
+            yield self.parts[-1]
+            self._make_checks()
         finally:
-            self.steps = outer
+            self.parts.pop()
+
+    def _make_checks(self) -> None:
+        """Have the conditions checked that evaluation has relied on in the innermost region."""
+        demands, self.budget.demands = self.budget.demands, []
+        for condition, text, span in demands:
+            self.check(condition, (text,), span)
+
+    def update(self, variable: nodes.Tensor, value: nodes.Tensor) -> None:
+        """Let a variable hold a value from now on."""
+        self.parts[-1].updates[variable] = value
+
+    def current(self, variable: nodes.Tensor) -> nodes.Tensor:
+        """What holds the value of a variable at this place: invocations that share a variable see
+        what those before them, and those of earlier steps of a loop, made of it."""
+        for part in reversed(self.parts):
+            if variable in part.updates:
+                return part.updates[variable]
+            if part.loop:
+                if variable not in part.held:
+                    part.held[variable] = self.tensor(None, variable.dtype, variable.shape)
+                return part.held[variable]
+        return variable
 
     def calls(self) -> tuple[Call, ...]:
         """The stack of invocations, innermost first."""
@@ -209,6 +228,18 @@ class Builder:
             name = f".S{self._symbols}"
         return nodes.Symbol(name, bound, span)
 
+    def bound(self, extents: Sequence[nodes.Expr]) -> nodes.Expr | None:
+        """What none of some extents exceeds, in sizes that are known from the beginning."""
+        result: nodes.Expr | None = None
+        for extent in extents:
+            if self.is_defined_by_data((extent,)):
+                high = shapes.interval(extent)[1]
+                if high >= 1 << 62:
+                    return None
+                extent = nodes.integer(int(high))
+            result = extent if result is None else shapes.maximum(result, extent)
+        return result
+
     def check(
         self,
         condition: Item,
@@ -216,17 +247,35 @@ class Builder:
         span: Span,
         values: tuple[tuple[str, nodes.Expr | tuple[nodes.Expr, ...]], ...] = (),
     ) -> None:
-        """Have a condition over sizes checked when the graph runs."""
+        """Have a condition over sizes checked when the graph runs.
+
+        What only a branch or loop needs is checked when that runs.
+        """
         condition = to_expr(condition)
-        if condition not in self._checked:
-            self._checked.add(condition)
-            self.checks.append(nodes.Check(condition, message, values, span, self.calls()))
+        if any(condition in part.checked for part in self.parts):
+            return
+        self.parts[-1].checked.add(condition)
+        if len(self.parts) > 1:
+            skipped = nodes.Binary("eq", self._reached(), nodes.ZERO)
+            condition = nodes.Binary("or", skipped, condition)
+        self.checks.append(nodes.Check(condition, message, values, span, self.calls()))
+
+    def _reached(self) -> nodes.Symbol:
+        """A size that the first operation of the innermost region defines."""
+        part = self.parts[-1]
+        if part.reached is None:
+            part.reached = self.symbol(None, nodes.ONE, NOWHERE)
+            flag = nodes.Tensor(self.unique(None), DType.INT, ())
+            body = nodes.Assignment((nodes.Access(flag, ()),), "set", (nodes.ONE,), ())
+            part.steps.insert(0, nodes.Operation("reached", (flag,), (body,)))
+            self.sizes.append((part.reached, flag))
+        return part.reached
 
     def guard(self, extent: nodes.Expr, span: Span) -> None:
         """Have an extent checked at run time where it may be negative, or divides by zero."""
-        if extent in self._guarded:
+        if any(extent in part.guarded for part in self.parts):
             return
-        self._guarded.add(extent)
+        self.parts[-1].guarded.add(extent)
         for part in rewrite.walk(extent):
             if type(part) is nodes.Binary and part.op in ("floordiv", "ceildiv", "mod"):
                 nonzero = shapes.compare("ne", part.rhs, nodes.ZERO)
@@ -236,15 +285,35 @@ class Builder:
             positive = nodes.Binary("ge", extent, nodes.ZERO)
             self.check(positive, ("an extent must not be negative; it is ", extent), span)
 
-    def agree(self, a: nodes.Expr, b: nodes.Expr, what: str, span: Span) -> bool:
-        """Whether two extents are equal; where it cannot be decided a check sees to it."""
-        if a is b or a == b or shapes.equal(a, b):
+    def agree(
+        self,
+        a: nodes.Expr,
+        b: nodes.Expr,
+        what: str,
+        span: Span,
+        unless: nodes.Expr = nodes.FALSE,
+    ) -> bool:
+        """Whether two extents are equal; where it cannot be decided a check sees to it, which
+        does not matter where `unless` holds."""
+        if a is b or a == b or shapes.equal(a, b) or unless is nodes.TRUE:
             return True
         result = binary("==", from_expr(a), from_expr(b), span)
-        if isinstance(result, bool):
+        if isinstance(result, bool) and (result or unless is nodes.FALSE):
             return result
-        self.check(result, (f"{what}: ", a, " and ", b, " must be equal"), span)
+        if unless is not nodes.FALSE:
+            result = shapes.logical_or(unless, to_expr(result))
+        message = (f"{what} is ", *_shown(a), ", which must be ", *_shown(b))
+        self.check(result, message, span)
         return True
+
+    def keep_bound(self, size: Item, bound: Item, what: str, span: Span) -> None:
+        """Have an extent compared with its upper bound; E0417 if it is certainly above."""
+        fits = binary("<=", size, bound, span)
+        if fits is False:
+            raise fail("E0417", f"{what} is {show(size)}, above its bound {show(bound)}", span)
+        if fits is not True:
+            message = (f"{what} is ", *_shown(to_expr(size)), ", above its bound ", to_expr(bound))
+            self.check(fits, message, span)
 
     # ------------------------------------------------------------ per operator
 
@@ -252,7 +321,7 @@ class Builder:
         """The binding order of an operator, and when its asserts can be checked."""
         plan = self._plans.get(id(operator))
         if plan is None:
-            plan = Plan(binding.order(operator), _schedule(operator))
+            plan = Plan(binding.order(operator), schedule(operator))
             self._plans[id(operator)] = plan
         return plan
 
@@ -271,7 +340,9 @@ class Builder:
         """The graph of what was collected; constants that nothing reads are left out."""
         used = set(_tensors_read(self.steps))
         used |= {t for port in outputs for t in port.tensors}
-        used |= {t for pair in self.updates for t in pair}
+        updates = self.parts[0].updates
+        self._make_checks()
+        used |= set(updates.values())
         return nodes.Graph(
             self.name,
             tuple(inputs),
@@ -282,7 +353,7 @@ class Builder:
             tuple(self.symbols),
             tuple(self.sizes),
             tuple(self.checks),
-            tuple(self.updates),
+            tuple(updates.items()),
             tuple(self.quantization),
             span,
         )
@@ -295,18 +366,9 @@ _MOST_COMPARED = 64
 """Elements of constants that are compared to find equal ones."""
 
 
-def _schedule(operator: s.Operator) -> list[list[s.Assertion]]:
-    """Specification 2.9: an assert is checked as soon as the names in it are known."""
-    ready: dict[str, int] = {}
-    for position, using in enumerate(operator.using):
-        for item in using.items:
-            names = item.names if isinstance(item, s.UsingZip) else (item.name,)
-            ready |= dict.fromkeys(names, position + 1)
-    result: list[list[s.Assertion]] = [[] for _ in range(len(operator.using) + 1)]
-    for assertion in operator.asserts:
-        read = binding.free_names(assertion.condition)
-        result[max((ready.get(n, 0) for n in read), default=0)].append(assertion)
-    return result
+def _shown(size: nodes.Expr) -> tuple[str | nodes.Expr, ...]:
+    """A size in a message of a check: its value, and what it is called."""
+    return (size,) if isinstance(size, nodes.Const) else (size, f" (`{show(size)}`)")
 
 
 def _tensors_read(steps: list[nodes.Step]) -> Iterator[nodes.Tensor]:

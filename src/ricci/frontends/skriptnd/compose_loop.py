@@ -1,141 +1,263 @@
-"""Loops, as one step of the graph or unrolled (specification 2.10.1)."""
+"""Loops: their clauses, and loops that are written out (specification 2.10.1).
+
+`compose_loop_step` composes a loop as one step of the graph.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from dataclasses import dataclass
 
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from ...source import Span
 from . import syntax as s
-from .compose_body import Body, Request, Results, Task, tensors_of
-from .compose_branch import compose_condition
+from .compose_body import Body, Results, Task, tensors_of
 from .compose_callable import compose_callable
-from .evaluate_packs import require_int
-from .evaluate_shapes import evaluate_shape
-from .labels import Wanted, item_name, single_name
-from .values import Value, describe, dtype_of, fail, is_expr, is_static
+from .evaluate_shapes import evaluate_shape, pack_length
+from .labels import Wanted, item_name
+from .values import (
+    INT_LIMIT,
+    AnyValue,
+    DynamicPack,
+    Item,
+    Pack,
+    Value,
+    describe,
+    dtype_of,
+    fail,
+    is_expr,
+    show,
+    to_expr,
+)
 
 
-def compose_loop(body: Body, node: s.Loop, label: str | None, wanted: tuple[Wanted, ...]) -> Task:
-    """A loop as one step of the graph, or written out where it says `unroll`."""
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a clause `for x : xs` goes through: all items that there may be."""
+
+    node: s.Scan
+    items: Pack
+    length: nodes.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop whose clauses have been evaluated."""
+
+    node: s.Loop
+    initial: list[Value]
+    """For each loop variable a tensor, or a pack of them."""
+    scans: list[Scan]
+    count: nodes.Expr | None
+
+    @property
+    def most(self) -> int | None:
+        """How many steps there are at most, where something says it."""
+        if self.count is None:
+            return None
+        high = shapes.interval(self.count)[1]
+        return int(high) if high < 1 << 31 else None
+
+
+def evaluate_clauses(body: Body, node: s.Loop) -> Loop:
+    """The initial values, packs and count of a loop. Raises E0608 and E0413."""
     initial = [_initial(body, carried) for carried in node.carried]
     scans = [_scan(body, scan) for scan in node.scans]
     count = _count(body, node, scans)
-    never = count == 0 and (node.pretest or node.condition is None)
-    if node.unroll or never:
-        return (yield from _unroll(body, node, label, wanted, initial, scans, count))
-    return (yield from _loop(body, node, label, wanted, initial, scans, count))
+    known = None if count is None else shapes.as_int(count)
+    if known is not None:
+        scans = [Scan(x.node, x.items[:known], nodes.integer(known)) for x in scans]
+    return Loop(node, initial, scans, count)
 
 
-def _initial(body: Body, carried: s.Carried) -> nodes.Tensor:
+# --------------------------------------------------------------- loop variables
+
+
+def _initial(body: Body, carried: s.Carried) -> Value:
     """The first value of a loop variable; one value fills a declared shape."""
     value = body.evaluator.evaluate(carried.value)
-    if value is None or isinstance(value, tuple):
-        raise fail("E0608", "a loop variable is one tensor", carried.value.span, describe(value))
-    if carried.type is not None:
-        dtype = body.evaluator.dtype(carried.type.name, carried.type.span)
-        if dtype_of(value) is not dtype:
-            kind = dtype_of(value)
-            raise fail("E0608", f"`{kind}` cannot start a `{dtype}`", carried.value.span)
-        if carried.type.shape is not None and is_static(value):
-            shape = evaluate_shape(body.evaluator, carried.type, None)
-            return body.builder.constant(value, dtype, shape)
-    return body.builder.scalar(value, carried.value.span)
-
-
-def _scan(body: Body, scan: s.Scan) -> tuple[nodes.Tensor, ...]:
-    value = body.evaluator.evaluate(scan.pack)
+    if value is None:
+        raise fail("E0608", "a loop variable must not be null", carried.value.span)
+    type, span = carried.type, carried.value.span
+    if type is not None:
+        _check_type(body, type, value, span)
+        if type.pack is not None and type.pack.length is not None:
+            _check_length(body, carried, type, value)
     if not isinstance(value, tuple):
-        raise fail("E0608", "a loop scans a pack of tensors", scan.pack.span, describe(value))
-    return tuple([body.builder.scalar(item, scan.pack.span) for item in value])
+        return _first(body, type, value, None, span)
+    return tuple([_first(body, type, item, k, span) for k, item in enumerate(value)])
 
 
-def _count(
-    body: Body, node: s.Loop, scans: list[tuple[nodes.Tensor, ...]]
-) -> int | nodes.Tensor | None:
+def _check_type(body: Body, type: s.Type, value: Value, span: Span) -> None:
+    dtype = body.evaluator.dtype(type.name, type.span)
+    for item in value if isinstance(value, tuple) else (value,):
+        if item is not None and dtype_of(item) is not dtype:
+            raise fail("E0608", f"`{dtype_of(item)}` cannot start a `{dtype}`", span)
+
+
+def _check_length(body: Body, carried: s.Carried, type: s.Type, value: Value) -> None:
+    length = pack_length(body.evaluator, type, body.builder.budget)
+    count = len(value) if isinstance(value, tuple) else None
+    if count != length:
+        found = "one tensor" if count is None else f"{count} tensors"
+        message = f"loop variable `{carried.name}` is a pack of {length} tensors, not {found}"
+        raise fail("E0413", message, carried.value.span)
+
+
+def _first(
+    body: Body, type: s.Type | None, item: Item, position: int | None, span: Span
+) -> nodes.Tensor:
+    """Spec: a compile-time scalar fills the shape. Ricci: so does any tensor of rank 0."""
+    builder = body.builder
+    if type is None or type.shape is None or any(_is_open(e) for e in type.shape):
+        return builder.scalar(item, span)
+    shape = evaluate_shape(body.evaluator, type, position)
+    if not isinstance(item, nodes.Tensor):
+        if isinstance(item, bool | int | float):
+            return builder.constant(item, dtype_of(item), shape)
+        return builder.filled(to_expr(item), shape, None, span)
+    if not item.rank and shape:
+        return builder.filled(nodes.Access(item, (), span), shape, None, span)
+    fits = item.rank == len(shape) and all(
+        builder.agree(a, b, "the initial value of a loop variable", span)
+        for a, b in zip(item.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(describe(e) for e in shape)
+        message = f"the initial value is {describe(item)}, declared is {item.dtype}[{wanted}]"
+        raise fail("E0608", message, span)
+    return item
+
+
+def _is_open(extent: s.Extent) -> bool:
+    return isinstance(extent.size, s.Omitted)
+
+
+# ------------------------------------------------------------- scans and counts
+
+
+def _scan(body: Body, scan: s.Scan) -> Scan:
+    value = body.evaluator.evaluate_any(scan.pack)
+    if isinstance(value, DynamicPack):
+        return Scan(scan, value.items, value.length)
+    if not isinstance(value, tuple):
+        raise fail("E0608", "a loop scans a pack", scan.pack.span, describe(value))
+    return Scan(scan, value, nodes.integer(len(value)))
+
+
+def _count(body: Body, node: s.Loop, scans: list[Scan]) -> nodes.Expr | None:
     """How many steps a loop has at most. Raises E0608 for counts that disagree."""
-    count: Value = None
-    if node.count is not None and node.count.count is not None:
-        count = body.evaluator.evaluate(node.count.count)
-        if is_expr(count):
-            count = body.builder.scalar(count, node.count.span)
-        if not isinstance(count, nodes.Tensor) and count is not None:
-            count = require_int(count, node.count.count.span, "a loop count")
-        elif count is not None and (count.dtype is not DType.INT or count.rank):
-            raise fail("E0608", "a loop count is one int", node.count.span, describe(count))
-    lengths = [len(scan) for scan in scans] + ([count] if isinstance(count, int) else [])
-    if any(n != lengths[0] for n in lengths):
-        shown = ", ".join(str(n) for n in lengths)
+    length = _length(body, node, scans)
+    given = node.count.count if node.count is not None else None
+    value = None if given is None else body.evaluator.evaluate(given)
+    if given is None or value is None:
+        if length is None and node.condition is None:
+            raise fail("E0608", "nothing says how often this loop repeats", node.span)
+        return length
+    if isinstance(value, nodes.Tensor):
+        return _count_of_tensor(body, value, given.span, scans, length)
+    if type(value) is int:
+        return _static_count(body, value, node, given.span, length)
+    if not is_expr(value) or value.dtype is not DType.INT:
+        raise fail("E0608", "a loop count is one int", given.span, show(value))
+    body.builder.guard(value, given.span)
+    _check_at_most(body, value, given.span, length)
+    return value
+
+
+def _length(body: Body, node: s.Loop, scans: list[Scan]) -> nodes.Expr | None:
+    """The common length of all packs that are scanned."""
+    for scan in scans[1:]:
+        first = scans[0].length
+        if not body.builder.agree(first, scan.length, "the length of scanned packs", node.span):
+            shown = ", ".join(describe(x.length) for x in scans)
+            raise fail("E0608", "the packs of this loop differ in length", node.span, shown)
+    return scans[0].length if scans else None
+
+
+def _static_count(
+    body: Body, count: int, node: s.Loop, span: Span, length: nodes.Expr | None
+) -> nodes.Expr:
+    if count < 0:
+        raise fail("E0608", "a loop count must not be negative", span, str(count))
+    if count >= INT_LIMIT:
+        raise fail("E0504", "a loop count that does not fit into 64 bits", span, str(count))
+    result = nodes.integer(count)
+    what = "the count of a loop and the length of its pack"
+    if length is not None and not body.builder.agree(length, result, what, span):
+        shown = f"{describe(length)}, {count}"
         raise fail("E0608", "the counts of this loop disagree", node.span, shown)
-    if count is None and lengths:
-        count = lengths[0]
-    if count is None and node.condition is None:
-        raise fail("E0608", "nothing says how often this loop repeats", node.span)
-    assert count is None or isinstance(count, int | nodes.Tensor)
-    return count
+    return result
 
 
-def _unroll(
-    body: Body,
-    node: s.Loop,
-    label: str | None,
-    wanted: tuple[Wanted, ...],
-    initial: list[nodes.Tensor],
-    scans: list[tuple[nodes.Tensor, ...]],
-    count: int | nodes.Tensor | None,
-) -> Task:
-    if not isinstance(count, int) or (node.condition is not None and count):
-        raise fail("E0608", "an unrolled loop needs a count that is known", node.span)
-    current: list[Value] = list(initial)
-    collected: list[list[nodes.Tensor]] = [[] for _ in wanted[len(initial) :]]
-    body.builder.sharing += 1
-    for step in range(count):
-        body.builder.budget.invoke(node.span)
-        inner = body.inner(body.scope, {})
-        inner.through = body.through
-        _enter(inner, node, current, [scan[step] for scan in scans])
-        if node.count is not None and node.count.index is not None:
-            inner.evaluator.values[node.count.index] = step
-        names = _step_names(wanted, len(initial), step, step == count - 1)
-        results = yield from compose_callable(inner, node.body, label, names)
-        _check_variables(node, initial, results)
-        current = list(results[: len(initial)])
-        while len(collected) < len(results) - len(initial):
-            collected.append([])
-        for pack, value in zip(collected, results[len(initial) :], strict=False):
-            pack += tensors_of(value)
-    body.builder.sharing -= 1
-    return (*current, *(tuple(pack) for pack in collected))
+def _count_of_tensor(
+    body: Body, count: nodes.Tensor, span: Span, scans: list[Scan], length: nodes.Expr | None
+) -> nodes.Expr:
+    """Spec: the length of what is scanned is an upper bound of a count that is a tensor.
+    Ricci: a count above it, and one below zero, is an error when the graph runs (E0804)."""
+    if count.dtype is not DType.INT or count.rank:
+        raise fail("E0608", "a loop count is one int", span, describe(count))
+    builder = body.builder
+    if type(count.data) is int:
+        return _constant_count(body, count.data, span, length)
+    most = min((len(scan.items) for scan in scans), default=None)
+    bound = None if most is None else nodes.integer(most)
+    symbol = builder.symbol(span.text if span.text.isidentifier() else "count", bound, span)
+    copy = builder.filled(nodes.Access(count, (), span), (), None, span)
+    builder.sizes.append((symbol, copy))
+    _check_at_most(body, symbol, span, length)
+    return symbol
 
 
-def _step_names(
-    wanted: tuple[Wanted, ...], variables: int, step: int, last: bool
-) -> tuple[Wanted, ...]:
-    finals = tuple([name if last else None for name in wanted[:variables]])
-    return finals + tuple([item_name(name, step) for name in wanted[variables:]])
+def _constant_count(body: Body, count: int, span: Span, length: nodes.Expr | None) -> nodes.Expr:
+    """A number given for a tensor is a count like any other, which may be below the length."""
+    result = nodes.integer(count)
+    if count < 0:
+        raise fail("E0608", "a loop count must not be negative", span, str(count))
+    _check_at_most(body, result, span, length)
+    return result
 
 
-def _enter(inner: Body, node: s.Loop, current: list[Value], items: list[nodes.Tensor]) -> None:
+def _check_at_most(body: Body, count: nodes.Expr, span: Span, length: nodes.Expr | None) -> None:
+    if length is None or shapes.less_equal(count, length):
+        return
+    if shapes.less(length, count):
+        shown = f"{describe(length)} and {describe(count)}"
+        raise fail("E0608", "a loop counts further than its pack goes", span, shown)
+    message = "a loop counts further than its pack goes"
+    body.builder.budget.demands.append((shapes.compare("le", count, length), message, span))
+
+
+# -------------------------------------------------------------------- each step
+
+
+def enter(inner: Body, node: s.Loop, variables: list[Value], items: list[Item]) -> None:
     """Make loop variables and scanned items known in a step."""
-    for carried, value in zip(node.carried, current, strict=True):
+    for carried, value in zip(node.carried, variables, strict=True):
         inner.evaluator.values[carried.name] = value
     for scan, item in zip(node.scans, items, strict=True):
         inner.evaluator.values[scan.name] = item
 
 
-def _check_variables(node: s.Loop, initial: list[nodes.Tensor], results: Results) -> None:
-    """The new values of loop variables keep type and shape; all results are tensors."""
-    if len(results) < len(initial) or any(not isinstance(v, nodes.Tensor) for v in results):
-        raise fail(
-            "E0608",
-            f"the body of this loop must give at least {len(initial)} tensors",
-            node.body.span,
-            ", ".join(describe(v) for v in results),
-        )
-    for carried, old, new in zip(node.carried, initial, results, strict=False):
-        assert isinstance(new, nodes.Tensor)
-        fits = old.dtype is new.dtype and old.rank == new.rank
-        if not fits or not all(map(shapes.equal, old.shape, new.shape)):
+def step_body(body: Body) -> Body:
+    """Where a step is composed."""
+    inner = body.inner(body.scope, {})
+    inner.through = body.through
+    return inner
+
+
+def check_results(body: Body, loop: Loop, results: Results) -> None:
+    """The new values of loop variables keep type and shape; the other results are tensors."""
+    node, known = loop.node, len(loop.initial)
+    if len(results) < known:
+        message = f"the body of this loop must give {known} loop variables"
+        raise fail("E0608", message, node.body.span, f"it gives {len(results)}")
+    for value in results[known:]:
+        if not isinstance(value, nodes.Tensor):
+            message = "what a loop collects must be a single tensor in each step"
+            raise fail("E0608", message, node.body.span, describe(value))
+    for carried, old, new in zip(node.carried, loop.initial, results, strict=False):
+        if not _same(body, carried, old, new):
             raise fail(
                 "E0608",
                 f"loop variable `{carried.name}` changes its type or shape",
@@ -144,116 +266,58 @@ def _check_variables(node: s.Loop, initial: list[nodes.Tensor], results: Results
             )
 
 
-def _loop(
-    body: Body,
-    node: s.Loop,
-    label: str | None,
-    wanted: tuple[Wanted, ...],
-    initial: list[nodes.Tensor],
-    scans: list[tuple[nodes.Tensor, ...]],
-    count: int | nodes.Tensor | None,
+def _same(body: Body, carried: s.Carried, old: Value, new: AnyValue) -> bool:
+    if isinstance(new, DynamicPack) or isinstance(old, tuple) != isinstance(new, tuple):
+        return False
+    before, after = tensors_of(old), tensors_of(new)
+    what = f"the shape of loop variable `{carried.name}`"
+    return len(before) == len(after) and all(
+        a.dtype is b.dtype
+        and a.rank == b.rank
+        and all(
+            body.builder.agree(x, y, what, carried.span)
+            for x, y in zip(a.shape, b.shape, strict=True)
+        )
+        for a, b in zip(before, after, strict=True)
+    )
+
+
+# ---------------------------------------------------------------------- unrolled
+
+
+def unroll(
+    body: Body, loop: Loop, steps: int, label: str | None, wanted: tuple[Wanted, ...]
 ) -> Task:
-    builder = body.builder
-    inner = body.inner(body.scope, {})
-    inner.through = body.through
-    variables = [builder.tensor(None, t.dtype, t.shape, node.span) for t in initial]
-    items = [_scanned(body, scan, pack) for scan, pack in zip(node.scans, scans, strict=True)]
-    _enter(inner, node, list(variables), items)
-    index = _index(inner, node)
-    condition = yield from _loop_condition(inner, node)
-    with builder.region() as steps:
-        anonymous = (None,) * len(wanted)
-        results = yield from compose_callable(inner, node.body, label, anonymous)
-    _check_variables(node, initial, results)
-    names = (*wanted, *(None for _ in results[len(wanted) :]))
-    outputs = [
-        builder.tensor(single_name(name), t.dtype, t.shape, node.span)
-        for name, t in zip(names, initial, strict=False)
-    ]
-    collected = _collect(body, node, names[len(initial) :], results[len(initial) :], scans, count)
-    builder.add(
-        nodes.Loop(
-            tuple(outputs),
-            collected,
-            tuple(variables),
-            tuple(initial),
-            tuple(zip(items, scans, strict=True)),
-            nodes.Region(tuple(steps), tuple([t for v in results for t in tensors_of(v)])),
-            nodes.integer(count) if isinstance(count, int) else count,
-            index,
-            condition,
-            node.pretest,
-            node.span,
-        )
-    )
-    return (*outputs, *collected)
+    """A loop written out, step by step."""
+    node, builder = loop.node, body.builder
+    known = len(loop.initial)
+    current: list[AnyValue] = list(loop.initial)
+    collected: list[list[nodes.Tensor]] = [[] for _ in wanted[known:]]
+    builder.budget.invoke(node.span, steps)
+    builder.sharing += 1
+    for step in range(steps):
+        inner = step_body(body)
+        enter(inner, node, _values(current), [scan.items[step] for scan in loop.scans])
+        if node.count is not None and node.count.index is not None:
+            inner.evaluator.values[node.count.index] = step
+        names = _step_names(wanted, known, step, step == steps - 1)
+        results = yield from compose_callable(inner, node.body, label, names)
+        check_results(body, loop, results)
+        current = list(results[:known])
+        while len(collected) < len(results) - known:
+            collected.append([])
+        for pack, value in zip(collected, results[known:], strict=True):
+            pack += tensors_of(value)
+    builder.sharing -= 1
+    return (*current, *(tuple(pack) for pack in collected))
 
 
-def _index(inner: Body, node: s.Loop) -> nodes.Tensor | None:
-    """The number of the current step, where the loop has a name for it."""
-    if node.count is None or node.count.index is None:
-        return None
-    index = inner.builder.tensor(None, DType.INT, (), node.span)
-    inner.evaluator.values[node.count.index] = index
-    return index
+def _values(current: list[AnyValue]) -> list[Value]:
+    return [v for v in current if not isinstance(v, DynamicPack)]
 
 
-def _loop_condition(inner: Body, node: s.Loop) -> Generator[Request, Results, nodes.Region | None]:
-    if node.condition is None:
-        return None
-    found = yield from compose_condition(inner, node.condition)
-    if isinstance(found, bool):
-        raise fail("E0608", "the condition of a loop must depend on data", node.condition.span)
-    return found
-
-
-def _scanned(body: Body, scan: s.Scan, pack: tuple[nodes.Tensor, ...]) -> nodes.Tensor:
-    """What stands for the current item in the body: items must have one shape."""
-    if not pack:
-        raise fail("E0608", "there is nothing to scan in this pack", scan.pack.span)
-    first = pack[0]
-    for other in pack[1:]:
-        same = other.dtype is first.dtype and other.rank == first.rank
-        if not same or not all(map(shapes.equal, other.shape, first.shape)):
-            raise fail(
-                "E0608",
-                "the tensors that a loop scans must have one shape",
-                scan.span,
-                f"{describe(first)} and {describe(other)}",
-                help="write the loop with `unroll`",
-            )
-    return body.builder.tensor(None, first.dtype, first.shape, scan.span)
-
-
-def _collect(
-    body: Body,
-    node: s.Loop,
-    names: tuple[Wanted, ...],
-    results: Results,
-    scans: list[tuple[nodes.Tensor, ...]],
-    count: int | nodes.Tensor | None,
-) -> tuple[tuple[nodes.Tensor, ...], ...]:
-    """Packs for the results of each step.
-
-    Spec: a count that is a tensor, or a condition, makes them packs of dynamic length.
-    Ricci: they have the length of what is scanned; items beyond the last step are zero.
-    """
-    length = count if isinstance(count, int) else len(scans[0]) if scans else None
-    if length is None and results:
-        raise fail(
-            "E0608",
-            "only a loop over a pack, or with a known count, collects results",
-            node.span,
-        )
-    return tuple(
-        [
-            tuple(
-                [
-                    body.builder.tensor(item_name(name, k), t.dtype, t.shape, node.span)
-                    for k in range(length or 0)
-                ]
-            )
-            for name, value in zip(names, results, strict=True)
-            for t in tensors_of(value)
-        ]
-    )
+def _step_names(
+    wanted: tuple[Wanted, ...], variables: int, step: int, last: bool
+) -> tuple[Wanted, ...]:
+    finals = tuple([name if last else None for name in wanted[:variables]])
+    return finals + tuple([item_name(name, step) for name in wanted[variables:]])

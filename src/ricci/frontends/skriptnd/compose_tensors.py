@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 from ...diagnostics import Label
@@ -10,10 +11,26 @@ from ...ir import nodes, shapes
 from . import syntax as s
 from .compose_graph import Builder
 from .evaluate import Evaluator
-from .evaluate_shapes import evaluate_shape, pack_length
+from .evaluate_shapes import dynamic_length, evaluate_shape, most_items, pack_length
+from .initial_values import draws_numbers, initial_state, is_state
 from .labels import Scope, Wanted, item_name, single_name
 from .lower import lower
-from .values import Item, Scalar, Value, describe, dtype_of, fail, is_static, show
+from .values import (
+    AnyValue,
+    DynamicPack,
+    Item,
+    Pack,
+    Scalar,
+    Value,
+    describe,
+    dtype_of,
+    fail,
+    is_static,
+    show,
+)
+
+_MOST_LISTED = 64
+"""Elements that are listed even if all are the same."""
 
 _MOST_POINTS = 4096
 """Elements of a constant with a formula that are computed while composing."""
@@ -21,22 +38,24 @@ _MOST_POINTS = 4096
 
 def make_outputs(
     builder: Builder, operator: s.Operator, evaluator: Evaluator, wanted: list[Wanted]
-) -> dict[str, Value]:
+) -> dict[str, AnyValue]:
     """New tensors for the outputs of an operator that computes them itself."""
-    outputs: dict[str, Value] = {}
+    outputs: dict[str, AnyValue] = {}
     for parameter, names in zip(operator.outputs, wanted, strict=True):
         _require_shape(parameter)
-        count = pack_length(evaluator, parameter.type, builder.budget)
+        length = dynamic_length(evaluator, parameter.type)
+        if length is None:
+            count = pack_length(evaluator, parameter.type, builder.budget)
+        else:
+            count = most_items(length, parameter.span)
         if count is None:
             name = single_name(names)
             outputs[parameter.name] = _output(builder, parameter, evaluator, name, None)
-        else:
-            outputs[parameter.name] = tuple(
-                [
-                    _output(builder, parameter, evaluator, item_name(names, k), k)
-                    for k in range(count)
-                ]
-            )
+            continue
+        items = tuple(
+            [_output(builder, parameter, evaluator, item_name(names, k), k) for k in range(count)]
+        )
+        outputs[parameter.name] = items if length is None else DynamicPack(items, length)
     return outputs
 
 
@@ -67,13 +86,21 @@ def _output(
 
 def declare_variables(
     builder: Builder, operator: s.Operator, evaluator: Evaluator, scope: Scope
-) -> None:
-    """Make the variables of an operator known under their names.
+) -> dict[str, Value]:
+    """Make the variables of an operator known under their names, with the values that they hold
+    here; the variables themselves are the result.
 
-    Raises E0606 where a variable has no scoped name, or another one has it.
+    Raises E0606 where a variable has no scoped name, or another one has it; one with an initial
+    value, which needs no file, gets a name of its own.
     """
+    declared: dict[str, Value] = {}
+    random = draws_numbers(operator)
     for parameter in operator.variables:
         name = scope.declared(parameter.name)
+        data = None
+        if random and is_state(parameter):
+            name = name or _free_name(builder)
+            data = initial_state(name)
         if name is None:
             raise fail(
                 "E0606",
@@ -84,24 +111,50 @@ def declare_variables(
             )
         count = pack_length(evaluator, parameter.type, builder.budget)
         if count is None:
-            evaluator.values[parameter.name] = _variable(builder, parameter, evaluator, name, None)
+            variable = _variable(builder, parameter, evaluator, name, None, data)
+            declared[parameter.name] = variable
+            evaluator.values[parameter.name] = builder.current(variable)
         else:
-            evaluator.values[parameter.name] = tuple(
+            variables = tuple(
                 [
                     _variable(builder, parameter, evaluator, f"{name}:{k + 1}", k)
                     for k in range(count)
                 ]
             )
+            declared[parameter.name] = variables
+            evaluator.values[parameter.name] = tuple([builder.current(v) for v in variables])
+    return declared
+
+
+def _free_name(builder: Builder) -> str:
+    """A name for a state of random numbers to which nobody gave one."""
+    number = 1
+    while (name := f"{builder.name}._rand{number}.state") in builder.variables:
+        number += 1
+    return name
 
 
 def _variable(
-    builder: Builder, parameter: s.Parameter, evaluator: Evaluator, name: str, item: int | None
+    builder: Builder,
+    parameter: s.Parameter,
+    evaluator: Evaluator,
+    name: str,
+    item: int | None,
+    data: Scalar | None = None,
 ) -> nodes.Tensor:
     dtype = evaluator.dtype(parameter.type.name, parameter.type.span)
     shape = evaluate_shape(evaluator, parameter.type, item)
+    if builder.is_defined_by_data(shape):
+        shown = ", ".join(describe(e) for e in shape)
+        raise fail(
+            "E0507",
+            f"the shape of variable `{parameter.name}` depends on data",
+            parameter.span,
+            f"it is {dtype}[{shown}]",
+        )
     known = builder.variables.get(name)
     if known is None:
-        tensor = builder.tensor(name, dtype, shape, parameter.span)
+        tensor = builder.tensor(name, dtype, shape, parameter.span, data)
         builder.variables[name] = tensor
         return tensor
     if not builder.sharing or known.dtype is not dtype or not same_shape(known.shape, shape):
@@ -191,8 +244,15 @@ def _constant(
             parameter.default.span,
             f"it is {dtype}[{', '.join(describe(e) for e in shape)}]",
         )
+    if not isinstance(value, tuple) or _is_uniform(value):
+        return builder.constant(_datum(items[0], dtype, parameter), dtype, shape, name)
     data = tuple([_datum(item, dtype, parameter) for item in items])
-    return builder.constant(data if isinstance(value, tuple) else data[0], dtype, shape, name)
+    return builder.constant(data, dtype, shape, name)
+
+
+def _is_uniform(items: Pack) -> bool:
+    """Whether a value was repeated to many."""
+    return len(items) > _MOST_LISTED and all(item is items[0] for item in items)
 
 
 def _datum(item: Item | None, dtype: DType, parameter: s.Parameter) -> Scalar:
@@ -250,6 +310,9 @@ def _points(parameter: s.Parameter, evaluator: Evaluator) -> Value:
         names.append((bound.name, isinstance(value, tuple), len(extents)))
         ranges += [range(e) for e in extents if isinstance(e, int)]
     assert parameter.default is not None
+    count = math.prod(r.stop for r in ranges) if all(ranges) else 0
+    if count > _MOST_POINTS:
+        raise fail("E0413", f"{count} values for constant `{parameter.name}`", parameter.span)
     result: list[Item] = []
     for point in product(*ranges):
         start = 0

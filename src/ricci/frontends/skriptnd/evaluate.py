@@ -14,13 +14,16 @@ from ...diagnostics import Error
 from ...dtypes import DType
 from ...ir import nodes
 from ...source import Span
+from . import evaluate_dynamic as dynamic
 from . import evaluate_packs as packs
 from . import syntax as s
 from .evaluate_lists import PackEvaluator
 from .evaluate_scalars import apply, binary, cast, identical, unary
 from .values import (
     DTYPES,
+    AnyValue,
     Budget,
+    DynamicPack,
     Item,
     Pack,
     Value,
@@ -38,16 +41,15 @@ from .values import (
 class Evaluator(PackEvaluator):
     """Names with their values, and what evaluates expressions over them."""
 
-    def __init__(self, values: dict[str, Value], types: dict[str, DType], budget: Budget) -> None:
+    def __init__(
+        self, values: dict[str, AnyValue], types: dict[str, DType], budget: Budget
+    ) -> None:
         super().__init__(budget)
         self.values = values
         self.types = types
 
-    def evaluate(self, node: s.Expr) -> Value:
-        """The value of an expression; null where a part is null and nothing handles it.
-
-        Raises `Error` with one diagnostic of E0201, E0502 to E0508 or E0903.
-        """
+    def evaluate_any(self, node: s.Expr) -> AnyValue:
+        """As `evaluate`, for those who can handle packs of dynamic length."""
         return _EVALUATE[type(node)](self, node)
 
     def dtype(self, name: str, span: Span) -> DType:
@@ -59,13 +61,13 @@ class Evaluator(PackEvaluator):
 
     # ------------------------------------------------ what formulas do differently
 
-    def access(self, node: s.Access) -> Value:
+    def access(self, node: s.Access) -> AnyValue:
         raise fail("E0503", "elements of tensors are read in formulas only", node.span)
 
-    def bounded(self, node: s.Bounded) -> Value:
+    def bounded(self, node: s.Bounded) -> AnyValue:
         raise fail("E0503", "a guard `|...|` belongs into a formula", node.span)
 
-    def select(self, condition: nodes.Expr, node: s.Select) -> Value:
+    def select(self, condition: nodes.Expr, node: s.Select) -> AnyValue:
         """`c ? x : y` where `c` is known only at run time."""
         if node.otherwise is None:
             raise fail("E0507", "this condition must be known now", node.condition.span)
@@ -96,7 +98,7 @@ class Evaluator(PackEvaluator):
                 self.budget.spend(len(texts[-1]), node.span)
         return "".join(texts)
 
-    def _name(self, node: s.Name) -> Value:
+    def _name(self, node: s.Name) -> AnyValue:
         try:
             return self.values[node.name]
         except KeyError:
@@ -108,6 +110,8 @@ class Evaluator(PackEvaluator):
             return None
         if isinstance(value, tuple) and node.member == "size":
             return len(value)
+        if isinstance(value, DynamicPack) and node.member == "size":
+            return from_expr(value.length)
         if isinstance(value, nodes.Tensor) and node.member != "size":
             return value.rank if node.member == "rank" else shape_of(value)
         raise fail("E0503", f"`{node.name}` has no `.{node.member}`", node.span)
@@ -117,24 +121,29 @@ class Evaluator(PackEvaluator):
 
     # ---------------------------------------------------------------- operators
 
-    def _unary(self, node: s.Unary) -> Value:
-        value = self.evaluate(node.operand)
+    def _unary(self, node: s.Unary) -> AnyValue:
+        value = self.evaluate_any(node.operand)
         return self._map(lambda item: unary(node.op, item, node.span), value, node.span)
 
-    def _map(self, f: Callable[[Item], Item], value: Value, span: Span) -> Value:
+    def _map(self, f: Callable[[Item], Item], value: AnyValue, span: Span) -> AnyValue:
+        if isinstance(value, DynamicPack):
+            self.budget.spend(len(value.items), span)
+            return DynamicPack(tuple([f(item) for item in value.items]), value.length)
         if isinstance(value, tuple):
             self.budget.spend(len(value), span)
             return tuple([f(item) for item in value])
         return None if value is None else f(value)
 
-    def _binary(self, node: s.Binary) -> Value:
+    def _binary(self, node: s.Binary) -> AnyValue:
         op = node.op
-        lhs = self.evaluate(node.lhs)
-        if (op == "&&" and lhs is False) or (op == "||" and lhs is True):
+        lhs = self.evaluate_any(node.lhs)
+        if type(lhs) is bool and _DECIDING.get(op) is lhs:
             return self._short_circuit(lhs, node)
-        rhs = self.evaluate(node.rhs)
+        rhs = self.evaluate_any(node.rhs)
         if lhs is None or rhs is None:
             return None
+        if isinstance(lhs, DynamicPack) or isinstance(rhs, DynamicPack):
+            return self._combine_dynamic(node, lhs, rhs)
         if op == "is":
             return packs.broadcast(identical, lhs, rhs, node.span, self.budget)
         if op == "in":
@@ -147,35 +156,51 @@ class Evaluator(PackEvaluator):
         op, span = node.op, node.span
         return packs.broadcast(lambda a, b: binary(op, a, b, span), lhs, rhs, span, self.budget)
 
+    def _combine_dynamic(self, node: s.Binary, lhs: AnyValue, rhs: AnyValue) -> DynamicPack:
+        op, span = node.op, node.span
+        if op in ("is", "in"):
+            pack = rhs if isinstance(rhs, DynamicPack) else lhs
+            assert isinstance(pack, DynamicPack)
+            raise dynamic.not_known(span, pack)
+        return dynamic.combine(lambda a, b: binary(op, a, b, span), lhs, rhs, span, self.budget)
+
     def _short_circuit(self, lhs: bool, node: s.Binary) -> Value:
-        """Spec: a null operand makes `&&` and `||` null. Ricci: and where the left side
+        """Spec: a null operand makes logical operators null. Ricci: and where the left side
         decides, an error in the right side is none, so `b != 0 && a % b == 0` is safe."""
         try:
             rhs = self.evaluate(node.rhs)
         except Error as error:
             if error.diagnostics[0].code not in ("E0502", "E0504", "E0505"):
                 raise
-            return lhs
+            return lhs if node.op != "=>" else True
         if rhs is None:
             return None
         return self._combine(node, lhs, rhs)
 
-    def _contains(self, lhs: Value, rhs: Value, node: s.Binary) -> Value:
+    def _contains(self, lhs: Value, rhs: Value, node: s.Binary) -> AnyValue:
         if not isinstance(rhs, tuple):
             raise fail("E0503", "`in` looks into a pack", node.rhs.span, f"this is {show(rhs)}")
         self.budget.spend(len(rhs), node.span)
-        return self._map(lambda item: packs.contains(rhs, item), lhs, node.span)
+        return self._map(lambda item: packs.contains(rhs, item, node.span), lhs, node.span)
 
-    def _select(self, node: s.Select) -> Value:
+    def _select(self, node: s.Select) -> AnyValue:
         condition = self.evaluate(node.condition)
         if condition is True:
-            return self.evaluate(node.then)
+            return self.evaluate_any(node.then)
         if condition is None:
             return None
         if condition is False:
-            return None if node.otherwise is None else self.evaluate(node.otherwise)
+            return None if node.otherwise is None else self.evaluate_any(node.otherwise)
         if isinstance(condition, tuple):
             return self._select_items(condition, node)
+        if isinstance(condition, nodes.Tensor):
+            raise fail(
+                "E0507",
+                "what `?:` chooses must be known when the graph is composed",
+                node.condition.span,
+                f"this is a tensor, {show(condition)}",
+                help="write `if c then x else y`",
+            )
         if not is_expr(condition) or condition.dtype is not DType.BOOL:
             raise fail("E0503", "a condition must be a bool", node.condition.span, show(condition))
         return self.select(condition, node)
@@ -207,39 +232,51 @@ class Evaluator(PackEvaluator):
             result.append(picked)
         return tuple(result)
 
-    def _coalesce(self, node: s.Coalesce) -> Value:
-        value = self.evaluate(node.value)
-        return self.evaluate(node.fallback) if value is None else value
+    def _coalesce(self, node: s.Coalesce) -> AnyValue:
+        if isinstance(node.value, s.Fold):
+            value = self._fold(node.value, node.fallback)
+        else:
+            value = self.evaluate_any(node.value)
+        return self.evaluate_any(node.fallback) if value is None else value
 
     def _null_test(self, node: s.NullTest) -> Value:
         return self._name(s.Name(node.name, span=node.span)) is not None
 
-    def _fold(self, node: s.Fold) -> Value:
-        value = self.evaluate(node.operand)
+    def _fold(self, node: s.Fold, fallback: s.Expr | None = None) -> AnyValue:
+        """A fold; `fallback` is what `??` behind it gives in place of null."""
+        value = self.evaluate_any(node.operand)
         if value is None:
             return None
+        if isinstance(value, DynamicPack):
+            self.budget.spend(len(value.items), node.span)
+            if node.cumulative:
+                return dynamic.cumulate(node.op, value, node.operand.span)
+            empty = None if fallback is None else self.evaluate(fallback)
+            return dynamic.fold(node.op, value, empty, node.operand.span)
         if not isinstance(value, tuple):
+            if node.op == ":=":  # one value that stands for a pack too long to list
+                return value
             raise fail("E0503", "a fold needs a pack", node.operand.span, f"this is {show(value)}")
         self.budget.spend(len(value), node.span)
         if node.cumulative:
             return packs.cumulate(node.op, value, node.span)
         return packs.fold(node.op, value, node.span)
 
-    def _cast(self, node: s.Cast) -> Value:
+    def _cast(self, node: s.Cast) -> AnyValue:
         dtype = self.dtype(node.type, node.span)
         if node.operand is None:
             return default_of(dtype)
-        value = self.evaluate(node.operand)
+        value = self.evaluate_any(node.operand)
         return self._map(lambda item: cast(dtype, item, node.span), value, node.span)
 
-    def _builtin(self, node: s.Builtin) -> Value:
-        value = self.evaluate(node.operand)
+    def _builtin(self, node: s.Builtin) -> AnyValue:
+        value = self.evaluate_any(node.operand)
         return self._map(lambda item: apply(node.function, item, node.span), value, node.span)
 
-    def _access(self, node: s.Access) -> Value:
+    def _access(self, node: s.Access) -> AnyValue:
         return self.access(node)
 
-    def _bounded(self, node: s.Bounded) -> Value:
+    def _bounded(self, node: s.Bounded) -> AnyValue:
         return self.bounded(node)
 
 
@@ -272,7 +309,10 @@ def _choose(condition: Item, a: Item, b: Item, node: s.Select) -> Item:
     return a if x == y else nodes.Select(to_expr(condition), x, y)
 
 
-_EVALUATE: dict[type, Callable[[Any, Any], Value]] = {
+_DECIDING: dict[str, bool] = {"&&": False, "||": True, "=>": False}
+"""The left side with which a logical operator needs no right one."""
+
+_EVALUATE: dict[type, Callable[[Any, Any], AnyValue]] = {
     s.Literal: Evaluator._literal,
     s.Format: Evaluator._format,
     s.Name: Evaluator._name,

@@ -8,9 +8,11 @@ from typing import Any
 
 from ...dtypes import DType
 from ...ir import nodes
+from ...source import Span
+from . import evaluate_dynamic as dynamic
 from . import evaluate_packs as packs
 from . import syntax as s
-from .values import Budget, Item, Pack, Value, fail, is_expr
+from .values import AnyValue, Budget, DynamicPack, Item, Pack, Value, fail, is_expr
 
 
 class PackEvaluator(ABC):
@@ -20,8 +22,18 @@ class PackEvaluator(ABC):
         self.budget = budget
 
     @abstractmethod
+    def evaluate_any(self, node: s.Expr) -> AnyValue:
+        """The value of an expression, which may be a pack of dynamic length."""
+
     def evaluate(self, node: s.Expr) -> Value:
-        """The value of an expression."""
+        """The value of an expression; null where a part is null and nothing handles it.
+
+        Raises `Error` with one diagnostic of E0201, E0502 to E0508 or E0903.
+        """
+        value = self.evaluate_any(node)
+        if isinstance(value, DynamicPack):
+            raise dynamic.not_known(node.span, value)
+        return value
 
     def index_tensor(self, tensor: nodes.Tensor, node: s.Subscript) -> Value:
         """`x[i]` where `x` is one tensor."""
@@ -47,7 +59,13 @@ class PackEvaluator(ABC):
 
     # -------------------------------------------------------------------- packs
 
-    def _list(self, node: s.List) -> Value:
+    def _list(self, node: s.List) -> AnyValue:
+        last = node.items[-1] if node.items else None
+        if isinstance(last, s.Expand) and last.count is None:
+            rest = self.evaluate_any(last.item)
+            if isinstance(rest, DynamicPack):
+                first = self.evaluate_items(node.items[:-1])
+                return None if first is None else dynamic.behind(first, rest)
         result = self.evaluate_items(node.items)
         if result is not None:
             self.budget.spend(len(result), node.span)
@@ -111,8 +129,10 @@ class PackEvaluator(ABC):
             packs.check_lengths(columns[0], other, node.span)
         return tuple(item for row in zip(*columns, strict=True) for item in row)
 
-    def _subscript(self, node: s.Subscript) -> Value:
-        pack = self.evaluate(node.pack)
+    def _subscript(self, node: s.Subscript) -> AnyValue:
+        pack = self.evaluate_any(node.pack)
+        if isinstance(pack, DynamicPack):
+            return self._part(pack, node)
         if isinstance(pack, nodes.Tensor):
             return self.index_tensor(pack, node)
         if pack is None:
@@ -128,6 +148,28 @@ class PackEvaluator(ABC):
             self.budget.spend(len(positions), node.span)
             return packs.take(items, positions)
         return items[positions[0]]
+
+    def _part(self, pack: DynamicPack, node: s.Subscript) -> AnyValue:
+        if isinstance(node.index, s.Range):
+            begin, end, stride = [self._end(e) for e in _ends(node.index)]
+            return dynamic.slice_of(pack, begin, end, stride, node.span)
+        index = self.evaluate(node.index)
+        if index is None:
+            return None
+        if is_expr(index):
+            return self.choose_dynamic(pack, index, node)
+        item, condition = dynamic.item_at(pack, index, node.span)
+        self.demand(condition, node.span)
+        return item
+
+    def choose_dynamic(self, pack: DynamicPack, index: nodes.Expr, node: s.Subscript) -> Value:
+        """`p[i]` where neither `i` nor the length of `p` is known before run time."""
+        raise dynamic.not_known(node.pack.span, pack)
+
+    def demand(self, condition: nodes.Expr, span: Span) -> None:
+        """Rely on it that an item of a pack is there: checked when the graph runs."""
+        if condition is not nodes.TRUE:
+            self.budget.demands.append((condition, "this item of the pack is not there", span))
 
     def positions(self, index: s.Expr, length: int) -> tuple[Value, range | list[int]] | None:
         """What a subscript says and the positions it takes; null if it is null.

@@ -8,7 +8,7 @@ from itertools import pairwise
 from ...dtypes import DType
 from ...ir import nodes
 from ...source import Span
-from .evaluate_scalars import binary, identical
+from .evaluate_scalars import binary, identical, unary
 from .values import (
     LONGEST_PACK,
     Budget,
@@ -160,9 +160,14 @@ def _key(item: Item) -> tuple[type, object]:
     return type(item), id(item) if isinstance(item, nodes.Tensor) else item
 
 
-def contains(pack: Pack, item: Item) -> bool:
-    """`item in pack`, by identity as `is` has it."""
-    return any(identical(item, other) for other in pack)
+def contains(pack: Pack, item: Item, span: Span) -> Item:
+    """`item in pack`: whether it equals one of the items, now or when the graph runs."""
+    if any(identical(item, other) for other in pack):
+        return True
+    later = tuple([other for other in pack if is_expr(item) or is_expr(other)])
+    _limit_terms(later, span)
+    differs = _conjunction((binary("!=", item, other, span) for other in later), span)
+    return unary("!", differs, span)
 
 
 # ---------------------------------------------------------- ranges, subscripts

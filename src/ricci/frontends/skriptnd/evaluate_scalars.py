@@ -99,8 +99,8 @@ _BOOL: dict[str, Callable[[bool, bool], bool]] = {
 _STATIC: dict[tuple[str, type], Callable[[Any, Any], Scalar]] = (
     {(op, int): f for op, f in {**_INT, **_ORDER, **_EQUALITY}.items()}
     | {(op, float): f for op, f in {**_REAL, **_ORDER, **_EQUALITY}.items()}
-    | {(op, bool): f for op, f in {**_BOOL, **_EQUALITY}.items()}
-    | {(op, str): f for op, f in {"+": operator.add, **_EQUALITY}.items()}
+    | {(op, bool): f for op, f in {**_BOOL, **_ORDER, **_EQUALITY}.items()}
+    | {(op, str): f for op, f in {"+": operator.add, **_ORDER, **_EQUALITY}.items()}
 )
 
 _NAMES: dict[str, nodes.BinaryOp] = {
@@ -126,8 +126,8 @@ _NAMES: dict[str, nodes.BinaryOp] = {
 _ALLOWED: dict[DType, frozenset[str]] = {
     DType.INT: frozenset({**_INT, **_ORDER, **_EQUALITY}),
     DType.REAL: frozenset({**_REAL, **_ORDER, **_EQUALITY}),
-    DType.BOOL: frozenset({**_BOOL, **_EQUALITY}),
-    DType.STR: frozenset({"+", *_EQUALITY}),
+    DType.BOOL: frozenset({**_BOOL, **_ORDER, **_EQUALITY}),
+    DType.STR: frozenset({"+", *_ORDER, *_EQUALITY}),
 }
 
 _SHAPES: dict[str, Callable[[nodes.Expr, nodes.Expr], nodes.Expr]] = {
@@ -207,6 +207,8 @@ def _kind(item: Item) -> str:
 def _symbolic(op: str, dtype: DType, a: Item, b: Item, span: Span) -> Item:
     if op == "=>":
         return binary("||", unary("!", a, span), b, span)
+    if dtype is DType.BOOL and op in _ORDER:
+        return _symbolic_order(op, a, b, span)
     x, y = to_expr(a), to_expr(b)
     if dtype is DType.BOOL and op in ("&&", "||"):
         return _connect(op, a, b)
@@ -220,6 +222,13 @@ def _symbolic(op: str, dtype: DType, a: Item, b: Item, span: Span) -> Item:
     if op == "/":
         return nodes.Binary("floordiv" if dtype is DType.INT else "div", x, y)
     return nodes.Binary(_NAMES[op], x, y)
+
+
+def _symbolic_order(op: str, a: Item, b: Item, span: Span) -> Item:
+    """False is less than true, so `a < b` is `!a && b`, and `a <= b` is `!a || b`."""
+    if op in (">", ">="):
+        a, b = b, a
+    return binary("&&" if op in ("<", ">") else "||", unary("!", a, span), b, span)
 
 
 def _connect(op: str, a: Item, b: Item) -> Item:

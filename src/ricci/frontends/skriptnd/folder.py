@@ -10,11 +10,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ...diagnostics import error
+from ...diagnostics import Report, error
+from ...source import Source
 from . import storage, syntax
 from .attributes import AttributeValue
 from .library import is_library
 from .modules import Program
+from .parser import parse_module
 from .printer_expressions import quote
 from .values import Scalar
 
@@ -22,28 +24,66 @@ from .values import Scalar
 def write_model(
     folder: str | os.PathLike[str],
     program: Program,
-    graph: syntax.Operator,
-    attributes: Mapping[str, AttributeValue],
+    main: str,
     variables: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write a folder that loads as this program, with `attributes` as the graph's defaults.
+    """Write a folder with this text as the main module, and the modules of the program.
 
-    Texts are kept as they are written, with their comments. The main module is called `main`
-    in a folder, so the names of variables begin with it. Raises `Error` E0707 if a file
-    cannot be written, E0706 if a variable does not fit the file format, or if a value has no
-    form in the text: that of an optional attribute, which takes no default, or a NaN.
+    The main module is called `main` in a folder, so the names of variables begin with it.
+    Raises `Error` E0707 if a file cannot be written, E0706 if a variable does not fit the file
+    format.
     """
     folder = Path(folder)
-    texts = {folder / "main.sknd": _set_defaults(graph, attributes)}
+    texts = {folder / "main.sknd": main}
     for name, module in program.modules.items():
         if module is not program.main and not is_library(module):
             texts[folder.joinpath(*name.split(".")).with_suffix(".sknd")] = module.source.text
-    for path, text in texts.items():
+    for path, data in [(path, _encoded(path, text)) for path, text in texts.items()]:
         make_folder(path.parent)
-        storage.write_file(path, text.encode())
+        storage.write_file(path, data)
     own = program.main.name
     renamed = {f"main{name.removeprefix(own)}": value for name, value in variables.items()}
     storage.write_variables(folder, renamed)
+
+
+def _encoded(path: Path, text: str) -> bytes:
+    """The bytes of a text; `Error` E0706 if it holds half a character."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as problem:
+        shown = ascii(text[problem.start])
+        raise error("E0706", f"`{path}` cannot hold the character {shown}") from None
+
+
+def main_text(
+    program: Program,
+    graph: syntax.Operator,
+    attributes: Mapping[str, AttributeValue],
+    types: Mapping[str, str],
+) -> str:
+    """The text of the main module, with its comments, that loads as this graph with these values.
+
+    Values and types become defaults, and the graph the first one. Raises `Error` E0706 if a value
+    has no form in the text: that of an optional attribute, which takes no default, or a NaN.
+    """
+    text = _set_defaults(graph, attributes, types)
+    if program.graphs()[0].name == graph.name:
+        return text
+    graphs = parse_module(Source("", text), Report(), "").operators
+    first = next(o for o in graphs if o.graph)
+    chosen = next(o for o in graphs if o.graph and o.name == graph.name)
+    begin, start = (_with_comments(text, o.span.start) for o in (first, chosen))
+    end = chosen.span.end
+    rest = text[begin:start].rstrip() + "\n\n" + text[end:].lstrip()
+    return f"{text[:begin]}{text[start:end]}\n\n{rest.rstrip()}\n"
+
+
+def _with_comments(text: str, start: int) -> int:
+    """Where the comments directly above a definition begin, if there are some."""
+    lines = text[:start].split("\n")
+    while len(lines) > 1 and lines[-2].startswith("#"):
+        del lines[-2]
+    return len("\n".join(lines))
 
 
 def make_folder(path: Path) -> None:
@@ -55,10 +95,13 @@ def make_folder(path: Path) -> None:
         raise error("E0707", f"cannot make the folder `{path}`: {reason}") from problem
 
 
-def _set_defaults(graph: syntax.Operator, attributes: Mapping[str, AttributeValue]) -> str:
-    """The text of the main module in which these values are the defaults of attributes."""
+def _set_defaults(
+    graph: syntax.Operator, attributes: Mapping[str, AttributeValue], types: Mapping[str, str]
+) -> str:
+    """The text of the main module in which these are the defaults of attributes and types."""
     text = graph.span.source.text
-    for parameter in sorted(graph.attributes, key=lambda p: p.span.start, reverse=True):
+    edits = [_set_type(p, types[p.name]) for p in graph.dtypes if p.name in types]
+    for parameter in graph.attributes:
         value = attributes.get(parameter.name)
         if value is None:
             continue
@@ -68,7 +111,8 @@ def _set_defaults(graph: syntax.Operator, attributes: Mapping[str, AttributeValu
                 f"the value of the optional attribute `{parameter.name}` cannot be saved: "
                 f"the text has no place for it",
                 parameter.span,
-                help="load the model without it to save, and give it when loading again",
+                help="save the model as it is composed, with `composed=True`, or load it without "
+                "the value to save it, and give the value when loading again",
             )
         if any(item != item for item in (value if isinstance(value, tuple) else (value,))):
             raise error(
@@ -82,8 +126,16 @@ def _set_defaults(graph: syntax.Operator, attributes: Mapping[str, AttributeValu
         else:
             start = end = parameter.type.span.end
             lead = " = "
-        text = text[:start] + lead + _format(value) + text[end:]
+        edits.append((start, end, lead + _format(value)))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
     return text
+
+
+def _set_type(parameter: syntax.TypeParameter, type: str) -> tuple[int, int, str]:
+    """The line of a generic type with another default, and the place where it stands."""
+    line = f"{parameter.name}: {parameter.base} = {type};"
+    return parameter.span.start, parameter.span.end, line
 
 
 def _format(value: Scalar | tuple[Scalar, ...]) -> str:

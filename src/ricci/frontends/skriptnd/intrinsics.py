@@ -1,4 +1,5 @@
-"""Operators that no formula can express, because data decides their sizes: one table.
+"""Operators that no formula of the language can express, because data decides their sizes or
+their order: one table.
 
 An operator of the standard library without a body is looked up here by its qualified name. What
 the table gives are operations like all others; nothing later knows their names.
@@ -10,19 +11,20 @@ from collections.abc import Callable
 
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from . import intrinsics_random, intrinsics_sort, intrinsics_suppress
 from . import syntax as s
 from .compose_graph import Builder
 from .evaluate import Evaluator
 from .labels import Wanted, single_name
 from .lower import fill
-from .values import Value
+from .values import AnyValue
 
-Intrinsic = Callable[[Builder, s.Operator, Evaluator, list[Wanted]], tuple[Value, ...]]
+Intrinsic = Callable[[Builder, s.Operator, Evaluator, list[Wanted]], tuple[AnyValue, ...]]
 
 
 def _nonzero(
     builder: Builder, operator: s.Operator, evaluator: Evaluator, wanted: list[Wanted]
-) -> tuple[Value, ...]:
+) -> tuple[AnyValue, ...]:
     """`layout.nonzero`: the positions of what is not zero, in row-major order (4.1.6).
 
     Counts them, which gives the size; then writes one after the other, the position at which
@@ -75,5 +77,9 @@ def _is_nonzero(element: nodes.Access) -> nodes.Expr:
 
 
 INTRINSICS: dict[str, Intrinsic] = {
+    "algo.top_k": intrinsics_sort.top_k,
+    "algo.nonmax_suppress": intrinsics_suppress.nonmax_suppress,
+    "rand.draw": intrinsics_random.draw,
+    "rand.next": intrinsics_random.advance,
     "layout.nonzero": _nonzero,
 }

@@ -8,10 +8,12 @@ from . import syntax as s
 from .bind import Binder
 from .bind_shapes import Argument, bind_inputs
 from .compose_asserts import check_early, evaluate_using
-from .compose_block import check_output, compose_components, compose_updates
+from .compose_block import compose_components, compose_updates
 from .compose_body import Body, Request, Task, tensors_of
-from .compose_graph import Builder, Frame
-from .compose_quantize import quantize
+from .compose_declared import check_output
+from .compose_graph import Builder
+from .compose_parts import Frame
+from .compose_quantize import quantize, quantizers
 from .compose_tensors import declare_constants, declare_variables, make_outputs
 from .evaluate import Evaluator
 from .intrinsics import INTRINSICS
@@ -39,7 +41,7 @@ def compose_invocation(request: Request) -> Task:
     module, operator = found
     evaluate = outer.evaluator.evaluate
     given = {a.name: (evaluate(a.value), a.value.span) for a in node.attributes}
-    arguments = [Argument(evaluate(e), e.span) for e in node.arguments]
+    arguments = [Argument(outer.evaluator.evaluate_any(e), e.span) for e in node.arguments]
     _enter(builder, module, operator, node, arguments)
     evaluator = Evaluator({}, {}, builder.budget)
     binder = Binder(builder, operator, evaluator)
@@ -51,15 +53,16 @@ def compose_invocation(request: Request) -> Task:
     except Error:
         check_early(builder, operator, evaluator)
         raise
-    names = [*request.wanted, *(None for _ in operator.outputs[len(request.wanted) :])]
+    scope = _scope(request, module, operator)
     body = Body(
         builder,
         module,
         operator,
         evaluator,
-        _scope(request, module, operator),
-        dict(zip((p.name for p in operator.outputs), names, strict=False)),
+        scope,
+        _wanted(request, operator, scope),
         passes_through(operator),
+        scoped_quantizers=outer.scoped_quantizers,
     )
     shared = operator.graph and node.label is None
     builder.sharing += shared
@@ -98,28 +101,44 @@ def _scope(request: Request, module: s.Module, operator: s.Operator) -> Scope:
     return outer.scope.enter(operator, label, through)
 
 
+def _wanted(request: Request, operator: s.Operator, scope: Scope) -> dict[str, Wanted]:
+    """Names for the outputs: those that the caller gives them, else their own in the scope."""
+    given = [*request.wanted, *(None for _ in operator.outputs[len(request.wanted) :])]
+    pairs = zip(operator.outputs, given, strict=False)
+    return {p.name: scope.tensor(p.name) if name is None else name for p, name in pairs}
+
+
 def compose_operator(body: Body, node: s.Invocation | None) -> Task:
     """Check and compose an operator whose attributes and inputs are bound.
 
     The outputs are among the values of its evaluator afterwards.
     """
+    with quantizers(body):
+        yield from _compose(body, node)
+    return ()
+
+
+def _compose(body: Body, node: s.Invocation | None) -> Task:
     builder, operator, evaluator = body.builder, body.operator, body.evaluator
     evaluate_using(builder, operator, evaluator)
+    yield from quantize(body, [p.name for p in operator.inputs])
     declare_constants(builder, operator, evaluator, body.scope)
-    declare_variables(builder, operator, evaluator, body.scope)
-    if operator.lower:
-        wanted = [body.wanted.get(p.name) for p in operator.outputs]
-        _compute(body, wanted, node)
-    elif operator.compose or operator.graph:
+    variables = declare_variables(builder, operator, evaluator, body.scope)
+    declared = [p.name for p in (*operator.constants, *operator.variables)]
+    yield from quantize(body, declared, declared=True)
+    if operator.compose or (operator.graph and not operator.lower):
         yield from compose_components(body, operator.compose)
         for parameter in operator.outputs:
             evaluator.values[parameter.name] = check_output(body, parameter)
     else:
-        _compute_intrinsic(body)
+        if operator.lower:
+            wanted = [body.wanted.get(p.name) for p in operator.outputs]
+            _compute(body, wanted, node)
+        else:
+            _compute_intrinsic(body)
+        yield from quantize(body, [p.name for p in operator.outputs])
     if operator.update:
-        yield from compose_updates(body)
-    if operator.quantize:
-        quantize(body)
+        yield from compose_updates(body, variables)
     return ()
 
 

@@ -62,6 +62,24 @@ def automatic_label(component: s.Component) -> str | None:
     return None
 
 
+def result_names(component: s.Component) -> list[str]:
+    """The names that a component gives values to."""
+    parts = [r.items if isinstance(r, s.ResultList) else (r,) for r in component.results]
+    return [item.name for items in parts for item in items if isinstance(item, s.Result)]
+
+
+def relative(path: tuple[str, ...], module: s.Module, operator: s.Operator) -> tuple[str, ...]:
+    """The name of a tensor as seen from an operator; a full name `main.G.x` is `x` in `main.G`.
+
+    A main module may be called `main` whatever the name of its file is.
+    """
+    owners = [tuple(module.name.split(".")), *([("main",)] if operator.graph else [])]
+    for own in [(*owner, operator.name) for owner in owners]:
+        if len(path) > len(own) and path[: len(own)] == own:
+            return path[len(own) :]
+    return path
+
+
 def item_name(wanted: Wanted, position: int) -> str | None:
     """The name of an item of a pack; items count from 1 in names."""
     if isinstance(wanted, tuple):

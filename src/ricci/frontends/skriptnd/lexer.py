@@ -16,11 +16,15 @@ KEYWORDS = frozenset(
     {
         *("import", "graph", "public", "operator", "optional", "static", "dynamic", "as"),
         *("type", "arith", "num", "int", "real", "bool", "str"),
-        *("inf", "pi", "true", "false", "is", "in"),
+        *("inf", "pi", "true", "false", "in"),
         *("if", "then", "else", "elif", "do", "for", "while", "with", "yield", "unroll"),
     }
 )
-"""Reserved words; those of the later dialect (`static`, `dynamic`) are markers."""
+"""Reserved words; those of the later dialect (`static`, `dynamic`) are markers.
+
+Spec: the convolution of 2.1 names an extent `is`. Ricci: `is` is the operator behind an operand
+and a name everywhere else.
+"""
 
 _COMMENT = r"\#[^\r\n]*+"
 STRING = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\""""

@@ -8,8 +8,10 @@ before it gets an explicit first assignment of its null element.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...diagnostics import Error
 from ...dtypes import DType
 from ...ir import nodes, shapes
 from ...source import Span
@@ -20,7 +22,7 @@ from .evaluate import Evaluator
 from .evaluate_packs import require_int
 from .lower_access import MustUnroll
 from .lower_statement import REDUCTIONS, Fixed, Lowered, Statement, target_name
-from .values import Value, fail
+from .values import AnyValue, fail, is_expr
 
 _NEUTRAL: dict[str, bool | int | float] = {
     "add": 0,
@@ -35,7 +37,7 @@ _MOST_STEPS = 4096
 
 
 def lower(
-    builder: Builder, operator: s.Operator, outer: Evaluator, outputs: dict[str, Value]
+    builder: Builder, operator: s.Operator, outer: Evaluator, outputs: Mapping[str, AnyValue]
 ) -> tuple[tuple[nodes.Assignment, ...], tuple[nodes.Tensor, ...]]:
     """The assignments that compute the outputs, and the tensors that they read.
 
@@ -57,7 +59,7 @@ class _Lowering:
 
     builder: Builder
     scope: Evaluator
-    outputs: dict[str, Value]
+    outputs: Mapping[str, AnyValue]
     body: list[nodes.Assignment] = field(default_factory=list)
     reads: dict[nodes.Tensor, None] = field(default_factory=dict)
     written: set[nodes.Tensor] = field(default_factory=set)
@@ -67,27 +69,41 @@ class _Lowering:
     def add(self, line: s.Lowering) -> None:
         """Lower one line of the formula."""
         if line.unroll is None:
-            self._expand(line, {}, {})
+            self._expand(line, Fixed())
             return
-        count = self._count(line)
-        self._skip_if_empty(count, line)
-        for k in range(count):
-            named: dict[str, Value] = {line.unroll.index: k} if line.unroll.index else {}
-            self._expand(line, {}, named)
+        length = self._count(line)
+        for k in self._steps(length, line, line.unroll.span):
+            named: dict[str, AnyValue] = {line.unroll.index: k} if line.unroll.index else {}
+            if not self._try(line, Fixed(named=named).within(length, k)):
+                break
 
-    def _count(self, line: s.Lowering) -> int:
+    def _count(self, line: s.Lowering) -> nodes.Expr:
         """How often an unrolled line is repeated."""
         assert line.unroll is not None
         assert line.unroll.count is not None
-        value = self.scope.evaluate(line.unroll.count)
-        count = require_int(value, line.unroll.count.span, "an unroll count")
-        self._limit(count, line.span)
-        return count
+        value, span = self.scope.evaluate(line.unroll.count), line.unroll.count.span
+        if is_expr(value) and value.dtype is DType.INT:
+            return value
+        return nodes.integer(require_int(value, span, "an unroll count"))
+
+    def _steps(self, length: nodes.Expr, line: s.Lowering, span: Span) -> range:
+        """The steps of a loop that is written out, as many as it has at most."""
+        most = shapes.interval(length)[1]
+        if most > _MOST_STEPS:
+            raise fail("E0604", f"a formula of more than {_MOST_STEPS} lines", span)
+        self._limit(max(int(most), 0), line.span)
+        self._skip_if_empty(max(int(most), 0), line)
+        return range(int(most))
 
     def _skip_if_empty(self, count: int, line: s.Lowering) -> None:
-        """A line that is written out no times leaves its output zero, or empty."""
-        if count == 0:
-            self.written |= set(tensors_of(self.outputs.get(target_name(line.target))))
+        """A line that is written out no times leaves its output as it starts."""
+        if count:
+            return
+        for tensor in tensors_of(self.outputs.get(target_name(line.target))):
+            if line.op == ":=":
+                self.written.add(tensor)
+            else:
+                self._initialise(tensor, REDUCTIONS[line.op], line.span)
 
     def _limit(self, count: int, span: Span) -> None:
         if len(self.body) + count > _MOST_STEPS:
@@ -96,25 +112,30 @@ class _Lowering:
 
     # ------------------------------------------------------------ writing out loops
 
-    def _expand(self, line: s.Lowering, fixed: Fixed, named: dict[str, Value]) -> None:
+    def _expand(self, line: s.Lowering, fixed: Fixed) -> None:
         """Lower a line with some indices fixed; where an index counts tensors, for each value."""
         statement = Statement(self.builder, self.scope, self.outputs, line)
         try:
-            self._emit(statement.lower(fixed, named), line)
+            self._emit(statement.lower(fixed), line)
         except MustUnroll as loop:
             key, index = self._loop_to_unroll(statement, loop)
-            count = index.extent
-            if not isinstance(count, nodes.Const):
-                raise fail(
-                    "E0604",
-                    f"the loop over `{index.name}` counts tensors of a pack, so its extent "
-                    "must be known",
-                    loop.span,
-                ) from None
-            self._limit(int(count.value), line.span)
-            self._skip_if_empty(int(count.value), line)
-            for k in range(int(count.value)):
-                self._expand(line, {**fixed, key: k}, named)
+            for k in self._steps(index.extent, line, loop.span):
+                if not self._try(line, fixed.within(index.extent, k, key)):
+                    break
+
+    def _try(self, line: s.Lowering, fixed: Fixed) -> bool:
+        """Lower a step that may never be done: where it goes beyond a pack it must not be."""
+        try:
+            self._expand(line, fixed)
+        except Error as error:
+            (found,) = error.diagnostics
+            step, length = fixed.steps[-1] if fixed.steps else (0, nodes.ZERO)
+            if found.code != "E0505" or step == 0:
+                raise
+            ends = shapes.compare("le", length, nodes.integer(step))
+            self.builder.budget.demands.append((ends, found.message, found.span))
+            return False
+        return True
 
     def _loop_to_unroll(
         self, statement: Statement, loop: MustUnroll
@@ -164,7 +185,7 @@ class _Lowering:
                 if tensor in self.written:
                     continue
                 line = self.dropped.get(parameter.name)
-                if line is None and isinstance(self.outputs[parameter.name], tuple):
+                if line is None and not isinstance(self.outputs[parameter.name], nodes.Tensor):
                     continue
                 raise fail(
                     "E0603",

@@ -17,8 +17,11 @@ from . import evaluate_packs as packs
 from . import syntax as s
 from .compose_graph import Builder
 from .evaluate import Evaluator
+from .evaluate_dynamic import item_at, not_known
 from .evaluate_scalars import reads_nothing
 from .values import (
+    AnyValue,
+    DynamicPack,
     Item,
     Pack,
     Value,
@@ -50,16 +53,24 @@ class FormulaEvaluator(Evaluator):
         self.builder = builder
         self.domain: list[nodes.Index] = []
         self.reads: dict[nodes.Tensor, None] = {}
+        self.guarded: list[nodes.Access] = []
+        """The accesses with a guard, whether they are still in what is computed or not."""
+        self.steps: tuple[tuple[int, nodes.Expr], ...] = ()
+        """Steps of loops that were written out, and how many there are of each."""
         self.conditional = 0
         """How many conditions surround the place, so that it may never be reached."""
 
     # ---------------------------------------------------------------- accesses
 
-    def access(self, node: s.Access) -> Value:
+    def access(self, node: s.Access) -> AnyValue:
         """`x[i, j..]`: one access; a pack of them where `x` or an index is a pack.
 
         Raises E0601 for an index that is always out of range, E0602 for a wrong number.
         """
+        if not isinstance(node.tensor, s.Subscript) or isinstance(node.tensor.index, s.Range):
+            pack = self.evaluate_any(node.tensor)
+            if isinstance(pack, DynamicPack):
+                return self._access_dynamic(pack, node)
         tensors = self._tensors(node.tensor)
         if tensors is None:
             return None
@@ -73,6 +84,19 @@ class FormulaEvaluator(Evaluator):
             return self._access_one(candidates, node)
         assert chosen is not None
         return self._access_chosen(chosen, candidates, node)
+
+    def _access_dynamic(self, pack: DynamicPack, node: s.Access) -> DynamicPack | None:
+        """The accesses of all items that there may be; those of items that are not there are
+        not to be evaluated."""
+        self.conditional += 1
+        try:
+            found = [self._access_one(t, node) for t in _tensor_pack(pack.items, node.tensor)]
+        finally:
+            self.conditional -= 1
+        items = tuple([item for item in found if _is_item(item)])
+        if any(isinstance(item, tuple) for item in found):
+            raise not_known(node.span, pack)
+        return DynamicPack(items, pack.length) if len(items) == len(found) else None
 
     def _diagonal(self, results: list[Value], node: s.Access) -> Value:
         """A pack of tensors with a pack of indices: item by item."""
@@ -90,9 +114,11 @@ class FormulaEvaluator(Evaluator):
     ) -> tuple[nodes.Expr | None, nodes.Tensor | tuple[nodes.Tensor, ...]] | None:
         """What an access reads: a tensor, all of a pack, or the item that an index chooses."""
         if isinstance(node, s.Subscript):
-            pack = self.evaluate(node.pack)
+            pack = self.evaluate_any(node.pack)
             if pack is None:
                 return None
+            if isinstance(pack, DynamicPack):
+                return self._dynamic_tensor(pack, node)
             items = _tensor_pack(pack, node.pack)
             found = self.positions(node.index, len(items))
             if found is None:
@@ -109,6 +135,28 @@ class FormulaEvaluator(Evaluator):
             return None, value
         return None, _tensor_pack(value, node)
 
+    def _dynamic_tensor(
+        self, pack: DynamicPack, node: s.Subscript
+    ) -> tuple[nodes.Expr | None, nodes.Tensor | tuple[nodes.Tensor, ...]] | None:
+        """An item of a pack whose length is known only at run time."""
+        index = self.evaluate(node.index)
+        if index is None:
+            return None
+        if is_expr(index):
+            self._chooser(index, node.index.span)
+            return self._below(index, pack.length, node.span), _tensor_pack(pack.items, node.pack)
+        item, condition = item_at(pack, index, node.span)
+        self.demand(condition, node.span)
+        if not isinstance(item, nodes.Tensor):
+            raise fail("E0503", "a tensor is needed here", node.span, f"this is {show(item)}")
+        return None, item
+
+    def demand(self, condition: nodes.Expr, span: Span) -> None:
+        """In a step of a loop that was written out there are as many items as steps."""
+        facts = [shapes.compare("gt", length, nodes.integer(k)) for k, length in self.steps]
+        if not any(fact == condition for fact in facts):
+            super().demand(condition, span)
+
     def _chooser(self, index: nodes.Expr, span: Span) -> nodes.Expr:
         """An index into a pack of tensors: a loop over items is unrolled."""
         if reads_nothing(index):
@@ -116,6 +164,14 @@ class FormulaEvaluator(Evaluator):
             if loops:
                 raise MustUnroll(loops[0], span)
         return index
+
+    def _below(self, index: nodes.Expr, length: nodes.Expr, span: Span) -> nodes.Expr:
+        """An index checked against a length at run time, unless it is proved to be in range."""
+        if shapes.interval(index)[0] >= 0 and shapes.less(index, length):
+            return index
+        place = nodes.Index("i", length, span)
+        positions = self.builder.computed(place, (place,), span)
+        return self._read(positions, [nodes.Subscript(index)], span)
 
     def _access_chosen(
         self, index: nodes.Expr, tensors: tuple[nodes.Tensor, ...], node: s.Access
@@ -191,7 +247,10 @@ class FormulaEvaluator(Evaluator):
             if subscript.rule is None:
                 self._check_range(tensor, k, subscript.index, span)
             subscripts.append(subscript)
-        return self._read(tensor, subscripts, span)
+        access = self._read(tensor, subscripts, span)
+        if any(isinstance(subscript.rule, nodes.Skip) for subscript in subscripts):
+            self.guarded.append(access)
+        return access
 
     def _read(
         self, tensor: nodes.Tensor, subscripts: list[nodes.Subscript], span: Span
@@ -249,7 +308,7 @@ class FormulaEvaluator(Evaluator):
 
     # -------------------------------------------------------- other differences
 
-    def bounded(self, node: s.Bounded) -> Value:
+    def bounded(self, node: s.Bounded) -> AnyValue:
         index = self.evaluate(node.index)
         below = self.evaluate(node.below) if node.below is not None else 0
         above = self.evaluate(node.above) if node.above is not None else 0
@@ -297,12 +356,15 @@ class FormulaEvaluator(Evaluator):
             return self._look_up(pack, index, node.span)
         return packs.choose(pack, self.checked(index, len(pack), node.span), node.span)
 
+    def choose_dynamic(self, pack: DynamicPack, index: nodes.Expr, node: s.Subscript) -> Value:
+        return self.choose(pack.items, self._below(index, pack.length, node.index.span), node)
+
     def _look_up(self, pack: Pack, index: nodes.Expr, span: Span) -> nodes.Expr:
         items = tuple([i for i in pack if isinstance(i, bool | int | float)])
         table = self.builder.constant(items, dtype_of(pack[0]), (nodes.integer(len(pack)),))
         return self.make_access(table, [index], span)
 
-    def select(self, condition: nodes.Expr, node: s.Select) -> Value:
+    def select(self, condition: nodes.Expr, node: s.Select) -> AnyValue:
         self.conditional += 1
         try:
             return super().select(condition, node)

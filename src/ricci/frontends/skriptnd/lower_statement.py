@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
@@ -11,9 +12,12 @@ from . import syntax as s
 from .compose_body import tensors_of
 from .compose_graph import Builder
 from .evaluate import Evaluator
+from .evaluate_dynamic import not_known, present
 from .evaluate_scalars import reads_nothing
 from .lower_access import FormulaEvaluator, MustUnroll
 from .values import (
+    AnyValue,
+    DynamicPack,
     Item,
     Pack,
     Value,
@@ -38,13 +42,30 @@ REDUCTIONS: dict[str, nodes.Reduction] = {
     ">=": "max",
 }
 
-Fixed = dict[tuple[str, int | None], int]
-"""Indices with a value: by the name of the bound, and the position in a pack of indices."""
+Key = tuple[str, int | None]
+"""An index: the name of the bound, and the position in a pack of indices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What a line that is written out knows: indices and names with a value, and for each loop of
+    a length known only at run time the step, which is one only below it."""
+
+    indices: dict[Key, int] = field(default_factory=dict)
+    named: dict[str, AnyValue] = field(default_factory=dict)
+    steps: tuple[tuple[int, nodes.Expr], ...] = ()
+
+    def within(self, length: nodes.Expr, step: int, key: Key | None = None) -> Fixed:
+        """In a step of one more loop."""
+        indices = self.indices if key is None else {**self.indices, key: step}
+        known = shapes.less(nodes.integer(step), length)
+        steps = self.steps if known else (*self.steps, (step, length))
+        return Fixed(indices, self.named, steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What a line does: the elements it writes, and how, unless its condition never holds."""
+    """What a line does: the elements it writes, and how, unless it never happens."""
 
     targets: tuple[nodes.Access, ...]
     assignment: nodes.Assignment | None
@@ -62,7 +83,7 @@ class Statement:
     """One line with some of its indices fixed."""
 
     def __init__(
-        self, builder: Builder, scope: Evaluator, outputs: dict[str, Value], line: s.Lowering
+        self, builder: Builder, scope: Evaluator, outputs: Mapping[str, AnyValue], line: s.Lowering
     ) -> None:
         self.builder = builder
         self.line = line
@@ -70,31 +91,46 @@ class Statement:
         self.formula = FormulaEvaluator(builder, scope)
         self.keys: dict[tuple[str, int | None], nodes.Index] = {}
         self.locals: list[nodes.Local] = []
+        self.length: nodes.Expr | None = None
+        """How many items the pack has that is assigned to, if only a call knows."""
 
-    def lower(self, fixed: Fixed, named: dict[str, Value]) -> Lowered | None:
+    def lower(self, fixed: Fixed) -> Lowered | None:
         """The assignment, with some indices fixed; None if a part of the line is null.
 
         Raises `MustUnroll` for an index that must be fixed.
         """
         line, formula = self.line, self.formula
-        formula.values.update(named)
+        formula.values.update(fixed.named)
+        formula.steps = fixed.steps
+        for step, length in fixed.steps:
+            once = shapes.minimum(nodes.ONE, shapes.sub(length, nodes.integer(step)))
+            extent = shapes.maximum(nodes.ZERO, once)
+            formula.domain.append(nodes.Index("once", extent, line.span))
         for bound in line.bounds:
-            if not self._bind_index(bound, fixed):
+            if not self._bind_index(bound, fixed.indices):
                 return None
         for local in line.locals:
             formula.values[local.name] = self._local(local)
+        if not self._has_points():
+            targets = self._targets()
+            return None if targets is None else Lowered(targets, None, {})
         condition = True if line.condition is None else formula.evaluate(line.condition)
         formula.conditional += condition is not True
         targets = self._targets()
-        values = formula.evaluate(line.value)
+        values = self._right_side()
         if condition is None or targets is None or values is None:
             return None
-        assignment = None if condition is False else self._assign(targets, values, condition)
+        never = condition is False or not targets
+        assignment = None if never else self._assign(targets, values, condition)
         return Lowered(targets, assignment, formula.reads)
+
+    def _has_points(self) -> bool:
+        """Whether any instance of the line may happen; if not, its values may have no meaning."""
+        return all(shapes.interval(index.extent)[1] > 0 for index in self.formula.domain)
 
     # ------------------------------------------------------------- indices, locals
 
-    def _bind_index(self, bound: s.Bound, fixed: Fixed) -> bool:
+    def _bind_index(self, bound: s.Bound, fixed: dict[Key, int]) -> bool:
         value = self.formula.evaluate(bound.extent)
         if value is None:
             return False
@@ -136,15 +172,19 @@ class Statement:
             raise fail("E0507", "the extent of a loop cannot depend on data", bound.span)
         self.builder.guard(size, bound.span)
 
-    def _local(self, local: s.LocalValue) -> Value:
+    def _local(self, local: s.LocalValue) -> AnyValue:
         """A local that reads tensors is computed once; all others stand for their text."""
-        value = self.formula.evaluate(local.value)
+        value = self.formula.evaluate_any(local.value)
+        if isinstance(value, DynamicPack):
+            items = self._keep_all(present(value, local.value.span), local)
+            return DynamicPack(items, value.length)
         if isinstance(value, tuple):
-            span = local.span
-            return tuple(
-                [self._keep(i, f"{local.name}_{k + 1}", span) for k, i in enumerate(value)]
-            )
+            return self._keep_all(value, local)
         return None if value is None else self._keep(value, local.name, local.span)
+
+    def _keep_all(self, pack: Pack, local: s.LocalValue) -> Pack:
+        names = (f"{local.name}_{k + 1}" for k in range(len(pack)))
+        return tuple([self._keep(i, n, local.span) for i, n in zip(pack, names, strict=True)])
 
     def _keep(self, item: Item, name: str, span: Span) -> Item:
         if not is_expr(item):
@@ -161,16 +201,29 @@ class Statement:
     # ---------------------------------------------------------------------- sides
 
     def _targets(self) -> tuple[nodes.Access, ...] | None:
-        value = self.formula.evaluate(self.line.target)
+        value = self.formula.evaluate_any(self.line.target)
         if value is None:
             return None
+        if isinstance(value, DynamicPack):
+            pack, self.length, value = value, value.length, value.items
         items = value if isinstance(value, tuple) else (value,)
         targets = tuple([item for item in items if isinstance(item, nodes.Access)])
         if len(targets) != len(items) or any(t.tensor not in self.own for t in targets):
             raise fail(
                 "E0607", "only elements of outputs can be assigned to", self.line.target.span
             )
+        # Items that are not there are written, too, which is harmless where all have one shape.
+        if self.length is not None and len({t.tensor.shape for t in targets}) > 1:
+            raise not_known(self.line.target.span, pack)
         return targets
+
+    def _right_side(self) -> Value:
+        value = self.formula.evaluate_any(self.line.value)
+        if not isinstance(value, DynamicPack):
+            return value
+        if self.length is None or not shapes.equal(value.length, self.length):
+            raise not_known(self.line.value.span, value)
+        return present(value, self.line.value.span)
 
     def _assign(
         self, targets: tuple[nodes.Access, ...], values: Value, condition: Value
@@ -182,7 +235,7 @@ class Statement:
             self._check_types(target, item)
             exprs.append(to_expr(item))
         test = None if condition is True else self._condition(condition)
-        return nodes.Assignment(
+        assignment = nodes.Assignment(
             targets,
             REDUCTIONS[line.op],
             tuple(exprs),
@@ -191,6 +244,28 @@ class Statement:
             test,
             line.span,
         )
+        return self._keep_guards(assignment) if self.formula.guarded else assignment
+
+    def _keep_guards(self, assignment: nodes.Assignment) -> nodes.Assignment:
+        """A guard holds for its statement even where its element does not matter, as in `a - a`:
+        those of accesses that simplification has removed become conditions."""
+        left = set(rewrite.accesses(*rewrite.expressions(assignment)))
+        lost = [access for access in self.formula.guarded if access not in left]
+        tests = [
+            shapes.logical_and(
+                shapes.compare("ge", subscript.index, nodes.ZERO),
+                shapes.compare("lt", subscript.index, extent),
+            )
+            for access in lost
+            for subscript, extent in zip(access.subscripts, access.tensor.shape, strict=True)
+            if isinstance(subscript.rule, nodes.Skip)
+        ]
+        if assignment.condition is not None:
+            tests.append(assignment.condition)
+        condition: nodes.Expr = nodes.TRUE
+        for test in tests:
+            condition = shapes.logical_and(condition, test)
+        return replace(assignment, condition=None if condition == nodes.TRUE else condition)
 
     def _values(self, targets: tuple[nodes.Access, ...], values: Value) -> Pack:
         """One value per target; a single one is assigned to every item of a pack."""

@@ -24,6 +24,7 @@ __all__ = [
     "load_file",
     "load_folder",
     "load_text",
+    "make_source",
     "read_source",
 ]
 
@@ -42,6 +43,20 @@ class Program:
     def graphs(self) -> tuple[s.Operator, ...]:
         """The graphs of the main module, in the order of the text; the first is the primary."""
         return tuple(o for o in self.main.operators if o.graph)
+
+    def subgraphs(self) -> set[str]:
+        """The names of the graphs that are parts of others: branches, conditions, loop bodies."""
+        found: set[str] = set()
+        stack: list[object] = list(self.main.operators)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, s.Invocation):
+                resolved = self.resolve(self.main, node.callee)
+                found |= {resolved[1].name} if resolved is not None and resolved[1].graph else set()
+            if isinstance(node, s.Node):
+                values = [getattr(node, f) for f in node.__slots__]
+                stack += [p for v in values for p in (v if isinstance(v, tuple) else (v,))]
+        return found
 
     def resolve(
         self, module: s.Module, path: tuple[str, ...]
@@ -95,9 +110,16 @@ def load_file(path: Path, report: Report) -> Program:
 
 def load_text(text: str, name: str, report: Report) -> Program:
     """The program of a text, which can import the standard library only."""
+    return _load(make_source(text, name), name, None, report)
+
+
+def make_source(text: str, name: str) -> Source:
+    """A text as a source. Raises `Error` E0801 if it is none, E0901 if it is too large."""
+    if not isinstance(text, str):
+        raise error("E0801", f"a program is a `str`, not a `{type(text).__name__}`")
     if len(text) > LARGEST:
         raise error("E0901", f"the text is longer than {LARGEST >> 20} MB")
-    return _load(Source(f"<{name}>", text), name, None, report)
+    return Source(f"<{name}>", text)
 
 
 def _is_there(path: Path) -> bool:

@@ -20,7 +20,7 @@ from .parser_compose import ComposeParser
 
 NodeT = TypeVar("NodeT", bound=s.Node)
 
-_FIELDS = {
+FIELDS = {
     "@dtype": "dtypes",
     "@attrib": "attributes",
     "@input": "inputs",
@@ -134,7 +134,7 @@ class ModuleParser(ComposeParser):
             self._block_of(blocks, spans)
         else:
             self.advance()
-        statements: dict[str, Any] = {_FIELDS[block]: found for block, found in blocks.items()}
+        statements: dict[str, Any] = {FIELDS[block]: found for block, found in blocks.items()}
         return s.Operator(
             name.text,
             graph,
@@ -167,10 +167,10 @@ class ModuleParser(ComposeParser):
     def _block_of(self, blocks: dict[str, tuple[s.Node, ...]], spans: dict[str, Span]) -> None:
         """One `@name { ... }`, its statements put into `blocks`."""
         block = self.advance()
-        known = block.text in _FIELDS
+        known = block.text in FIELDS
         if not known:
-            close = get_close_matches(block.text, _FIELDS, 1)
-            help = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(_FIELDS)}"
+            close = get_close_matches(block.text, FIELDS, 1)
+            help = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(FIELDS)}"
             self.report.error(
                 "E0102", f"unknown block, found `{block.text}`", self.span(block), help=help
             )
@@ -257,13 +257,14 @@ class ModuleParser(ComposeParser):
 def _is_too_high(root: s.Node) -> bool:
     level: list[s.Node] = [root]
     for _ in range(HIGHEST + DEEPEST):
-        level = [child for node in level for child in _children(node)]
+        level = [child for node in level for child in children(node)]
         if not level:
             return False
     return True
 
 
-def _children(node: s.Node) -> list[s.Node]:
+def children(node: s.Node) -> list[s.Node]:
+    """The nodes that a node consists of, in the order of its fields."""
     found: list[s.Node] = []
     for field in fields(node):
         value = getattr(node, field.name)

@@ -12,6 +12,10 @@ from .parser_base import Rejected, T
 from .parser_declarations import DeclarationParser
 from .parser_expressions import LEVELS
 
+_LOOP = ("with", "for", "while", "do")
+_FLOW = ("if", "unroll", *_LOOP)
+"""The words with which branches and loops begin."""
+
 
 class ComposeParser(DeclarationParser):
     """Reads one line of `@compose`, `@update` or `@quantize`; each ends behind its `;`."""
@@ -26,7 +30,9 @@ class ComposeParser(DeclarationParser):
             results.append(self._result())
         self.expect("=", "between results and what computes them")
         action = self._action()
-        self.end_statement()
+        # Spec: some examples end a statement with the brace of a block. Ricci: it may end there.
+        if self.at(";") or self.tokens[self.position - 1].text != "}":
+            self.end_statement()
         return s.Component(tuple(results), action, span=self.since(start))
 
     # --------------------------------------------------------------------- results
@@ -58,7 +64,7 @@ class ComposeParser(DeclarationParser):
     def _action(self) -> s.Action:
         if self.at("if"):
             return self._branch()
-        if self.token.text in ("with", "for", "while", "do"):
+        if self.token.text in _LOOP:
             return self._loop()
         if self.at("unroll"):
             self.reject_token(
@@ -80,6 +86,9 @@ class ComposeParser(DeclarationParser):
             found = self._invocation_or_call(start, label)
         elif label is not None:
             self.reject_token(f"expected an invocation or a block after the label `{label}`")
+        elif self.token.text in _FLOW:
+            help = f"put it into a block: `{{ r = {self.token.text} ...; yield r; }}`"
+            self.reject_token("expected an invocation, a block or a tensor", help)
         else:
             found = self.expression()
         self.depth -= 1
@@ -184,6 +193,8 @@ class ComposeParser(DeclarationParser):
             self.expect("then", "after the condition")
             branches.append(self._callable())
         self.expect("else", "(a branch needs a value in every case)")
+        if self.at("if"):
+            self.reject_token("expected a value after `else`", "write `elif` for `else if`")
         branches.append(self._callable())
         return s.Branch(tuple(conditions), tuple(branches), span=self.since(start))
 
@@ -224,6 +235,8 @@ class ComposeParser(DeclarationParser):
 
     def _scan(self) -> s.Scan:
         start = self.name("a name for the item")
+        if self.at("in"):
+            self.reject_token("expected `:` between an item and its pack", "write `for x : xs`")
         self.expect(":", "between an item and its pack")
         return s.Scan(start.text, self.expression(), span=self.since(start))
 

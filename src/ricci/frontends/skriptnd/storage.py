@@ -35,6 +35,7 @@ from ...diagnostics import Error, error
 from ...dtypes import DType
 from ...ir.nodes import Graph, Tensor
 from ...ir.shapes import as_int
+from .stored_names import find_files, generated_files, variable_path
 
 Array = NDArray[Any]
 
@@ -275,21 +276,6 @@ def _unfit(path: Path, finding: str) -> Error:
 # ------------------------------------------------------- the variables of a model
 
 
-def variable_path(folder: str | os.PathLike[str], name: str) -> Path:
-    """Where a model folder keeps the variable of that scoped name."""
-    return Path(folder) / f"{name}.dat"
-
-
-def is_stored(folder: str | os.PathLike[str], name: str) -> bool:
-    """Whether there is a file of a variable, or one in a closed folder: reading it tells why."""
-    try:
-        return variable_path(folder, name).exists()
-    except PermissionError:
-        return True
-    except OSError:  # a name that no file can have
-        return False
-
-
 def read_variables(folder: str | os.PathLike[str], graph: Graph) -> dict[str, Array]:
     """The values of all variables of a graph, by scoped name.
 
@@ -300,15 +286,21 @@ def read_variables(folder: str | os.PathLike[str], graph: Graph) -> dict[str, Ar
     return read_tensors(folder, graph.variables)
 
 
-def read_tensors(folder: str | os.PathLike[str], variables: Iterable[Tensor]) -> dict[str, Array]:
-    """The values of some variables, as `read_variables` does."""
+def read_tensors(
+    folder: str | os.PathLike[str],
+    variables: Iterable[Tensor],
+    files: Mapping[str, Path] | None = None,
+) -> dict[str, Array]:
+    """The values of some variables, as `read_variables` does, from these files or their own."""
     folder = Path(folder)
     tensors = list({t.name: t for t in variables}.values())
-    missing = [t.name for t in tensors if not is_stored(folder, t.name)]
+    if files is None:
+        files = find_files(folder, [t.name for t in tensors])
+    missing = [t.name for t in tensors if t.name not in files]
     if missing:
         raise _missing(folder, missing, len(tensors))
     with ThreadPoolExecutor(_READERS) as pool:
-        results = list(pool.map(lambda t: _read_variable(folder, t), tensors))
+        results = list(pool.map(lambda t: _read_variable(files[t.name], t), tensors))
     findings = [d for r in results if isinstance(r, Error) for d in r.diagnostics]
     if findings:
         raise Error(findings)
@@ -319,8 +311,7 @@ _READERS = 4
 """Files read at once: more than one core copies from the cache of the operating system."""
 
 
-def _read_variable(folder: Path, tensor: Tensor) -> Array | Error:
-    path = variable_path(folder, tensor.name)
+def _read_variable(path: Path, tensor: Tensor) -> Array | Error:
     try:
         return fit_variable(tensor, read_tensor(path), f"`{path}`")
     except Error as problem:
@@ -376,6 +367,8 @@ def _missing(folder: Path, names: list[str], total: int) -> Error:
     notes = [f"missing: {variable_path(folder, n).name}" for n in names[:_SHOWN]]
     if len(names) > _SHOWN:
         notes.append(f"and {len(names) - _SHOWN} more")
+    if generated := generated_files(folder):
+        notes.append(f"{len(generated)} files have generated names, as `{generated[0].name}`")
     return error(
         "E0704",
         f"`{folder}` lacks the data of {len(names)} of its {total} variables",
@@ -391,4 +384,4 @@ _SHOWN = 8
 def write_variables(folder: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Write every array to its file in an existing folder."""
     for name, array in arrays.items():
-        write_tensor(variable_path(folder, name), array)
+        write_tensor(variable_path(Path(folder), name), array)

@@ -62,7 +62,11 @@ def _cast(ctx: Context, expr: s.Expr) -> Type:
     target = ctx.declared(node.type)
     if node.type not in CONCRETE and node.type not in ctx.generics:
         help = did_you_mean_type(node.type, [*CONCRETE, *ctx.generics])
+        if ctx.tensors and not help:
+            help = f"an operator is invoked on its own: `r = {expr.span.text};`"
         ctx.report.error("E0201", f"unknown type `{node.type}`", expr.span, help=help)
+        if ctx.tensors:
+            return UNKNOWN
         target = UNKNOWN
     if node.operand is None:
         return target

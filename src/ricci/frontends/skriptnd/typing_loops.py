@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...diagnostics import Label
@@ -17,7 +18,7 @@ from .typing_generics import count
 
 def check_condition(body: Body, condition: s.Callable, what: str) -> None:
     """A condition is one single truth value."""
-    types = body.act(body, condition)
+    types = _condition_types(body, condition)
     if types is None:
         return
     if len(types) != 1:
@@ -36,6 +37,33 @@ def check_condition(body: Body, condition: s.Callable, what: str) -> None:
             str(type),
             help=f"write `{condition.span.text} ?? false`",
         )
+
+
+def _condition_types(body: Body, condition: s.Callable) -> list[Type] | None:
+    """The types of the results of a condition.
+
+    Spec: `?x` in a conjunction makes `x` non-optional where it holds. Ricci: also in the other
+    terms, as a condition that is null does not hold.
+    """
+    terms = list(_terms(condition)) if isinstance(condition, s.Binary) else []
+    names = [t.name for t in terms if isinstance(t, s.NullTest)]
+    if not names:
+        return body.act(body, condition)
+    inner = body.ctx.within(body.ctx.scope.narrow(names))
+    types = [
+        (body.ctx if isinstance(t, s.NullTest) else inner).expect_bool(t, "an operand of `&&`")
+        for t in terms
+    ]
+    return [next((t for t in types if t.optional), types[0])]
+
+
+def _terms(condition: s.Expr) -> Iterator[s.Expr]:
+    """The terms of a conjunction."""
+    if isinstance(condition, s.Binary) and condition.op == "&&":
+        yield from _terms(condition.lhs)
+        yield from _terms(condition.rhs)
+    else:
+        yield condition
 
 
 def loop_types(body: Body, loop: s.Loop) -> list[Type] | None:
@@ -72,7 +100,8 @@ def _declare_carried(body: Body, ctx: Context, carried: s.Carried) -> Type:
             if not isinstance(extent.size, s.Omitted):
                 body.ctx.compile_time().expect_int(extent.size, "an extent", packed=True)
         if not wanted.same(type):
-            help = promotion_help((carried.value, type), (carried.value, wanted))
+            both = ((carried.value, type), (carried.value, wanted))
+            help = promotion_help(*both) if type.is_any("int") else ""
             body.report.error(
                 "E0301",
                 f"loop variable `{carried.name}` is declared as `{wanted.name}`",

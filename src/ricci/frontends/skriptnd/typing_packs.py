@@ -63,11 +63,16 @@ def _range(ctx: Context, expr: s.Expr) -> Type:
 
 
 def _range_length(node: s.Range) -> Length | None:
-    """`end - begin` of a range in single steps."""
+    """`end - begin` of a range in single steps, if it is known not to run the wrong way."""
     if node.stride is not None or node.begin is None or node.end is None:
         return None
     begin, end = length_of(node.begin), length_of(node.end)
-    return None if begin is None or end is None else end + begin.times(-1)
+    if begin is None or end is None:
+        return None
+    length = end + begin.times(-1)
+    if not length.factors:
+        return literal(max(0, length.constant))
+    return length if length.constant >= 0 and all(f > 0 for _, f in length.factors) else None
 
 
 def _expand(ctx: Context, expr: s.Expr) -> Type:

@@ -61,13 +61,18 @@ def _declare_tensor(ctx: Context, parameter: s.Parameter, kind: str, op: s.Opera
     type = shapes.tensor_type(ctx, parameter)
     symbol = Symbol(parameter.name, kind, type, name_span(parameter), kind != "output")
     ctx.scope.declare(symbol)
-    _require_length(ctx, parameter, kind)
+    _require_length(ctx, parameter, kind, op)
     return type
 
 
-def _require_length(ctx: Context, parameter: s.Parameter, kind: str) -> None:
+def _require_length(ctx: Context, parameter: s.Parameter, kind: str, op: s.Operator) -> None:
+    """A pack has a length. Ricci: that of a composed output may be left out where it has an upper
+    bound, `..(~|n)`, and in graphs, like an extent."""
     pack = parameter.type.pack
-    if pack is not None and pack.length is None and kind != "input":
+    free = kind == "input" or (
+        kind == "output" and not op.lower and (op.graph or (pack and pack.bound))
+    )
+    if pack is not None and pack.length is None and not free:
         ctx.report.error(
             "E0302",
             f"{kind} `{parameter.name}` is a pack of unknown length",
@@ -94,6 +99,10 @@ def declare_output(ctx: Context, parameter: s.Parameter, op: s.Operator) -> None
             continue
         if ctx.scope.find(size.name) is None:
             ctx.scope.declare(Symbol(size.name, "extent", INT, size.span))
+    pack = parameter.type.pack
+    if pack is not None and pack.bound is not None and isinstance(pack.length, s.Name):
+        if ctx.scope.find(pack.length.name) is None:
+            ctx.scope.declare(Symbol(pack.length.name, "length", INT, pack.length.span))
     _declare_tensor(ctx, parameter, "output", op)
     if parameter.default is not None:
         ctx.report.error(

@@ -4,12 +4,15 @@ A value is null (`None`), an item, or a pack (`tuple` of items). An item is a Py
 tensor, an expression of the IR where something is known only at run time (a dynamic
 extent, an index of a formula, an element of a tensor), or a subscript with a boundary rule.
 Packs never contain null: a list with a null item is null (specification 2.4.1).
+
+A pack whose length is known only at run time is none of these: most of what reads packs cannot
+handle it, so it is passed on only where `AnyValue` says so.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeGuard
 
 from ...diagnostics import Diagnostic, Error, Label
@@ -22,6 +25,17 @@ Scalar: TypeAlias = bool | int | float | str
 Item: TypeAlias = Scalar | nodes.Expr | nodes.Tensor | nodes.Subscript
 Pack: TypeAlias = tuple[Item, ...]
 Value: TypeAlias = Item | Pack | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DynamicPack:
+    """All items that a pack may have, and how many of them it has when the graph runs."""
+
+    items: Pack
+    length: nodes.Expr
+
+
+AnyValue: TypeAlias = Value | DynamicPack
 
 EXPR_TYPES = frozenset(
     {
@@ -159,7 +173,7 @@ def format_item(item: Item) -> str:
         return describe(item)
     if isinstance(item, nodes.Subscript):
         return f"|{format_expr(item.index)}|"
-    return format_expr(item)
+    return format_expr(item).replace("`", "")
 
 
 _LONGEST = 64
@@ -177,14 +191,18 @@ def format_value(value: Value, longest: int | None = None) -> str:
     return format_item(value)
 
 
-def show(value: Value) -> str:
+def show(value: AnyValue) -> str:
     """A value as diagnostics show it: strings in quotes, long packs cut."""
+    if isinstance(value, DynamicPack):
+        return f"{show(value.items)}, {format_expr(value.length)} of them"
     text = format_value(value, _LONGEST)
     return text if len(text) <= 1000 else text[:1000] + "..."
 
 
-def describe(value: Value) -> str:
+def describe(value: AnyValue) -> str:
     """What stands for a value in a listing of arguments: tensors by type and shape."""
+    if isinstance(value, DynamicPack):
+        return f"{format_expr(value.length)} of {describe(value.items)}"
     if isinstance(value, nodes.Tensor):
         extents = ", ".join(format_item(from_expr(e)) for e in value.shape)
         return f"{value.dtype}[{extents}]"
@@ -216,7 +234,9 @@ class Budget:
     """Bounds the work that one program may ask of the composer."""
 
     items: int = 8_000_000
-    invocations: int = 50_000
+    invocations: int = 30_000
+    demands: list[tuple[nodes.Expr, str, Span]] = field(default_factory=list)
+    """Conditions over sizes that the composer relies on, to be checked when the graph runs."""
 
     def spend(self, items: int, span: Span) -> None:
         """Account for a pack or string of so many items.
@@ -233,9 +253,9 @@ class Budget:
                 notes=(f"one pack may have {LONGEST_PACK} items",),
             )
 
-    def invoke(self, span: Span) -> None:
-        """Account for one invocation; raises E0903."""
-        self.invocations -= 1
+    def invoke(self, span: Span, count: int = 1) -> None:
+        """Account for invocations, or steps of an unrolled loop; raises E0903."""
+        self.invocations -= count
         if self.invocations < 0:
             raise fail("E0903", "this program invokes too many operators", span)
 

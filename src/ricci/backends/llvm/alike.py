@@ -1,0 +1,96 @@
+"""Code for kernels that are alike: generated once, and then used with the tensors of each.
+
+Networks repeat their layers, and generating the text of a kernel takes much longer than comparing
+it. Two kernels are alike if they are equal up to the identities of tensors, indices and locals, and
+up to names. Requires that generated text holds neither (`kernels.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any
+
+from ...ir.loops import Kernel
+from ...ir.nodes import Access, Symbol, Tensor
+from ...source import Span
+from .kernels import KernelCode, Prepare, Site, generate
+from .target import Target
+
+
+@dataclass
+class Codes:
+    """The code of kernels, by what they are up to names."""
+
+    target: Target
+    _known: dict[tuple[object, ...], tuple[KernelCode, list[Tensor]]] = field(default_factory=dict)
+
+    def of(self, kernel: Kernel, constant: frozenset[Tensor] = frozenset()) -> KernelCode:
+        """What `generate` gives for a kernel whose strides are those of its shapes."""
+        key, tensors = _describe(kernel, constant)
+        if key not in self._known:
+            code = generate(kernel, {}, self.target, constant)
+            self._known[key] = code, tensors
+            return code
+        code, others = self._known[key]
+        return _with_tensors(code, dict(zip(others, tensors, strict=True)))
+
+
+def _describe(
+    kernel: Kernel, constant: frozenset[Tensor]
+) -> tuple[tuple[object, ...], list[Tensor]]:
+    """What a kernel is, without names, and its tensors in the order of their first appearance.
+
+    Every object is numbered when it is first met, and later named by its number, so that shared
+    parts are walked once. The places of accesses count: messages of failing checks show them.
+    """
+    words: list[object] = []
+    numbers: dict[int, int] = {}
+    tensors: list[Tensor] = []
+    stack: list[object] = [kernel]
+    while stack:
+        item = stack.pop()
+        kind: Any = type(item)
+        names = _field_names(kind)
+        if isinstance(item, tuple):
+            words.append(("tuple", len(item)))
+            stack += reversed(item)
+        elif isinstance(item, Span):
+            words.append((id(item.source), item.start, item.end))
+        elif isinstance(item, Symbol):
+            words.append(id(item))
+        elif names is None:
+            words.append((kind, repr(item)))
+        elif id(item) in numbers:
+            words.append(numbers[id(item)])
+        else:
+            numbers[id(item)] = len(numbers)
+            words.append(kind)
+            if isinstance(item, Tensor):
+                tensors.append(item)
+                words.append(item in constant)
+            stack += [getattr(item, name) for name in names]
+    return tuple(words), tensors
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """The fields that tell objects of a class apart; none of what is compared as it is."""
+    if not hasattr(kind, "__dataclass_fields__"):
+        return None
+    left_out = {"name", "data", "span"} if kind is not Access else set()
+    return tuple(f.name for f in fields(kind) if f.name not in left_out)
+
+
+def _with_tensors(code: KernelCode, new: Mapping[Tensor, Tensor]) -> KernelCode:
+    """The code with other tensors, and new ones for what it prepares."""
+    outputs = {p.output: replace(p.output) for p in code.prepare}
+    new = {**new, **outputs}
+    names = {old.name: tensor.name for old, tensor in new.items()}
+    return replace(
+        code,
+        tensors=tuple(new[t] for t in code.tensors),
+        sites=tuple(Site(names.get(s.tensor, s.tensor), s.dimension, s.span) for s in code.sites),
+        prepare=tuple(Prepare(_with_tensors(p.code, new), outputs[p.output]) for p in code.prepare),
+    )

@@ -1,0 +1,243 @@
+"""Sums of products with open sizes: the code for known sizes, in a loop that moves the tensors.
+
+Requires: a kernel whose symbols are extents of its domain alone, and each of these *outer* indices
+subscripts dimensions alone. For a *block* of values of each, the kernel is one of known sizes,
+with strides that may not be known; it is done for all blocks, with pointers that have moved on.
+Blocks have several values for indices that one operand of the product has (the rows of a matrix
+product). What is no whole block is done by smaller ones, of which the last begins early enough to
+end with the last value.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from ...ir.loops import Reduce, expressions_of
+from ...ir.nodes import Access, Const, Expr, Index, Local, Tensor, integer
+from ...ir.rewrite import (
+    Replaceable,
+    accesses,
+    free_indices,
+    free_symbols,
+    substitute,
+)
+from . import contraction, nest
+from .contraction_cost import best_tile
+from .contraction_form import find_form
+from .contraction_open_write import Outer, Variant, write_open
+from .kernels import KernelCode, Strides
+from .nest_plan import value_indices
+from .sizes import Size, lower, row_major, size_of, sizes_of, times, upper
+from .target import Target
+
+_TILES = 4
+"""Register tiles of rows in the largest block."""
+_FEW = (4, 2, 1)
+"""Rows of small blocks: each reads the whole other operand."""
+_MANY = 48
+"""So many rows need not be more."""
+_BOTH = ((64, 16, 1), (64, 16, 1))
+"""Rows, and columns, of blocks where both are open."""
+
+Pattern = tuple[Index | None, ...]
+"""For each dimension of a tensor the outer index that alone subscripts it."""
+
+
+def match(
+    kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> KernelCode | None:
+    """The code of a kernel that is such a sum of products, else None."""
+    if strides or free_symbols(*expressions_of(kernel)):
+        return None
+    patterns = _patterns(kernel)
+    if patterns is None:
+        return None
+    peeled = _Peeled(kernel, patterns, target, constant)
+    outer = peeled.in_blocks()
+    variants = None if outer is None else peeled.variants(outer)
+    if outer is None or variants is None:
+        return None
+    read = accesses(*kernel.initial, *kernel.values, *kernel.results)
+    repeatable = not any(a.tensor is t.tensor for a in read for t in kernel.targets)
+    return write_open(outer, variants, repeatable)
+
+
+def _patterns(kernel: Reduce) -> dict[Tensor, Pattern] | None:
+    """How the outer indices subscript each tensor, if a kernel of known sizes is left inside."""
+    outer = {i for i in kernel.domain if not isinstance(i.extent, Const)}
+    if not outer or not all(isinstance(i.extent, Const) for i in kernel.reduced):
+        return None
+    if outer & value_indices([*expressions_of(kernel), *kernel.locals]):
+        return None
+    patterns: dict[Tensor, Pattern] = {}
+    for access in (*kernel.targets, *accesses(*expressions_of(kernel))):
+        pattern = _pattern(access, outer)
+        if pattern is None or patterns.setdefault(access.tensor, pattern) != pattern:
+            return None
+    return patterns
+
+
+def _pattern(access: Access, outer: set[Index]) -> Pattern | None:
+    """The outer index at each dimension, if the others do not depend on one, or on a symbol."""
+    pattern: list[Index | None] = []
+    for s, extent in zip(access.subscripts, access.tensor.shape, strict=True):
+        if isinstance(s.index, Index) and s.index in outer and s.rule is None:
+            pattern.append(s.index)
+        elif isinstance(extent, Const) and not outer & set(free_indices(s.index)):
+            pattern.append(None)
+        else:
+            return None
+    return tuple(pattern)
+
+
+class _Peeled:
+    """A kernel taken apart: the outer indices, and kernels of known sizes inside."""
+
+    def __init__(
+        self,
+        kernel: Reduce,
+        patterns: Mapping[Tensor, Pattern],
+        target: Target,
+        constant: frozenset[Tensor],
+    ) -> None:
+        self.kernel, self.patterns = kernel, patterns
+        self.target, self.constant = target, constant
+        self.indices = [i for i in kernel.domain if not isinstance(i.extent, Const)]
+
+    def _steps(self, index: Index) -> dict[Tensor, Size]:
+        """The distances by which an outer index moves tensors."""
+        steps: dict[Tensor, Size] = {}
+        for tensor, pattern in self.patterns.items():
+            for other, stride in zip(pattern, row_major(sizes_of(tensor.shape)), strict=True):
+                if other is index:
+                    steps[tensor] = stride
+        return steps
+
+    def _merged(self) -> list[tuple[Index, Outer]]:
+        """The outer indices, neighbouring ones made one where they move all tensors alike."""
+        out: list[tuple[Index, Outer]] = []
+        for index in self.indices:
+            new = Outer(size_of(index.extent), self._steps(index))
+            last = out[-1][1] if out else None
+            if last is not None and min(lower(new.extent), lower(last.extent)) >= 0:
+                scaled = {t: times(new.extent, step) for t, step in new.steps.items()}
+                if scaled == last.steps:
+                    out[-1] = index, replace(new, extent=times(last.extent, new.extent))
+                    continue
+            out.append((index, new))
+        return out
+
+    # ------------------------------------------------------------------ blocks
+
+    def in_blocks(self) -> list[tuple[Index, Outer]] | None:
+        """The outer indices with the sizes of their blocks; none if this is no sum of products."""
+        merged = self._merged()
+        sides = [self._side(index) for index, _ in merged]
+        if None in sides:
+            return None
+        last = {side: at for at, side in enumerate(sides) if side}
+        if not last:
+            return merged
+        ladders = [self._rows()] if len(last) == 1 else list(_BOTH)
+        for at, ladder in zip(sorted(last.values()), ladders, strict=True):
+            index, outer = merged[at]
+            sizes = tuple(n for n in ladder if n <= upper(outer.extent)) or (1,)
+            merged[at] = index, replace(outer, blocks=sizes)
+        return merged
+
+    def _side(self, index: Index) -> int | None:
+        """1 or 2 if one operand alone depends on an outer index and has few values for one of it,
+        else 0; none if there are no operands."""
+        inner = self._inner({index: 2})
+        form = find_form(inner.kernel, inner.strides)
+        if form is None:
+            return None
+        for side, operand in enumerate((form.left, form.right), 1):
+            if inner.fresh[index] in operand.indices:
+                return side if operand.extent < 2 * _MANY else 0
+        return 0
+
+    def _rows(self) -> tuple[int, ...]:
+        lanes = self.target.lanes(self.kernel.values[0].dtype)
+        rows, _ = best_tile(1 << 10, 1 << 10, lanes, self.target)
+        return (_TILES * rows, *((rows,) if rows > _FEW[0] else ()), *_FEW)
+
+    # ------------------------------------------------------------------ kernels inside
+
+    def variants(self, outer: Sequence[tuple[Index, Outer]]) -> list[Variant] | None:
+        """The code for blocks of all sizes, the largest first; none if a plain loop nest is as
+        good."""
+        codes: list[Variant] = []
+        for sizes in itertools.product(*(o.blocks for _, o in outer)):
+            blocks = {i: size for (i, _), size in zip(outer, sizes, strict=True)}
+            inner = self._inner(blocks)
+            constant = self.constant & set(inner.tensors)
+            code = contraction.match(inner.kernel, inner.strides, self.target, constant)
+            if code is None and not codes:
+                return None
+            code = code or nest.generate(inner.kernel, inner.strides, self.target)
+            if code.sites or code.counted:
+                return None
+            codes.append(Variant(sizes, code, inner.tensors))
+        return codes
+
+    def _inner(self, blocks: Mapping[Index, int]) -> _Inner:
+        """The kernel for a block of each outer index, of one value if it is not said."""
+        fresh = {i: Index(i.name, integer(blocks.get(i, 1))) for i in self.indices}
+        new: dict[Replaceable, Expr | Tensor] = dict(fresh.items())
+        tensors: dict[Tensor, Tensor] = {}
+        strides: dict[Tensor, tuple[Size, ...]] = {}
+        for tensor, pattern in self.patterns.items():
+            inside = tensor
+            if any(pattern):
+                shape = [
+                    e if i is None else fresh[i].extent
+                    for e, i in zip(tensor.shape, pattern, strict=True)
+                ]
+                inside = replace(tensor, shape=tuple(shape))
+                strides[inside] = row_major(sizes_of(tensor.shape))
+                new[tensor] = inside
+            tensors[inside] = tensor
+        domain = tuple(fresh.get(i, i) for i in self.kernel.domain)
+        return _Inner(substituted(self.kernel, new, domain), fresh, strides, tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """A kernel of known sizes, its outer indices by the open ones, the strides of its tensors, and
+    the tensor of which each is part."""
+
+    kernel: Reduce
+    fresh: Mapping[Index, Index]
+    strides: Strides
+    tensors: Mapping[Tensor, Tensor]
+
+
+def substituted(
+    kernel: Reduce, new: dict[Replaceable, Expr | Tensor], domain: tuple[Index, ...]
+) -> Reduce:
+    """The kernel with other indices and tensors."""
+    initial = tuple(substitute(e, new) for e in kernel.initial)
+    accumulators = tuple(
+        Local(a.name, e) for a, e in zip(kernel.accumulators, initial, strict=True)
+    )
+    new = {**new, **dict(zip(kernel.accumulators, accumulators, strict=True))}
+    memo: dict[int, Expr] = {}
+
+    def change(expr: Expr) -> Expr:
+        return substitute(expr, new, memo)
+
+    return replace(
+        kernel,
+        targets=tuple(cast(Access, change(t)) for t in kernel.targets),
+        domain=domain,
+        initial=initial,
+        values=tuple(map(change, kernel.values)),
+        accumulators=accumulators,
+        results=tuple(map(change, kernel.results)),
+        locals=tuple(cast(Local, change(x)) for x in kernel.locals),
+        condition=None if kernel.condition is None else change(kernel.condition),
+    )

@@ -1,0 +1,118 @@
+"""Emits the reads and writes of elements: whole vectors, some lanes, or lanes from anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...dtypes import DType
+from ...ir.nodes import Access, Tensor
+from . import emit_arith
+from .builder import split_operand
+from .emit_parts import Address, Value
+from .emit_types import memory_type, splat, tag, width, with_lanes
+
+if TYPE_CHECKING:
+    from .emit import Point
+
+
+def load(point: Point, access: Access) -> Value:
+    """The element of an access in each lane."""
+    address = point.address(access)
+    raw, vector = _read(point, access.tensor, address)
+    dtype = access.tensor.dtype
+    if dtype is DType.BOOL:
+        lanes = point.lanes if vector else 1
+        raw = point.b.pure(
+            f"icmp ne {with_lanes('i8', lanes)} {raw}, {splat('0', 'i8', lanes)}", raw
+        )
+    return Value(raw, dtype, vector)
+
+
+def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
+    """The elements of an access as they are in memory."""
+    stable = tensor not in point.frame.written
+    type, align = memory_type(tensor.dtype), width(tensor.dtype)
+    if point.lanes == 1 or (address.stride == 0 and address.offsets is None):
+        mask = address.mask
+        if mask.each is not None and mask.each is not point.mask.each:
+            return _gather(point, type, align, address, stable), True
+        return point.b.load(type, _safe(point, address.pointer, mask.all), align, stable), False
+    full = with_lanes(type, point.lanes)
+    if address.offsets is not None or address.stride != 1:
+        lanes_on = None if address.mask.is_full else point.mask_text(address.mask)
+        shuffled = emit_arith.strided_load(
+            point.b, type, align, address, lanes_on, point.lanes, stable
+        )
+        return shuffled or _gather(point, type, align, address, stable), True
+    if address.mask.is_full:
+        return point.b.load(full, address.pointer, align, stable), True
+    mask_text = point.mask_text(address.mask)
+    name = f"llvm.masked.load.{tag(type, point.lanes)}.p0"
+    raw = _masked_read(point, name, full, f"ptr {address.pointer}", align, mask_text, stable)
+    return emit_arith.held(point.b, type, raw, point.lanes), True
+
+
+def _safe(point: Point, pointer: str, mask: str | None) -> str:
+    if mask is None:
+        return pointer
+    safe = point.frame.safe()
+    return point.b.pure(f"select i1 {mask}, ptr {pointer}, ptr {safe}", mask, pointer, safe)
+
+
+def _gather(point: Point, type: str, align: int, address: Address, stable: bool) -> str:
+    full = with_lanes(type, point.lanes)
+    pointers = _pointers(point, type, address)
+    name = f"llvm.masked.gather.{tag(type, point.lanes)}.v{point.lanes}p0"
+    where = f"<{point.lanes} x ptr> {pointers}"
+    return _masked_read(point, name, full, where, align, point.mask_text(address.mask), stable)
+
+
+def _pointers(point: Point, type: str, address: Address) -> str:
+    offsets = address.offsets
+    if offsets is None:
+        steps = ", ".join(f"i64 {lane * address.stride}" for lane in range(point.lanes))
+        offsets = f"<{steps}>"
+    text = f"getelementptr {type}, ptr {address.pointer}, <{point.lanes} x i64> {offsets}"
+    return point.b.pure(text, address.pointer, offsets)
+
+
+def _masked_read(
+    point: Point, name: str, full: str, where: str, align: int, mask: str, stable: bool
+) -> str:
+    bits = with_lanes("i1", point.lanes)
+    place, pointer = split_operand(where)
+    point.b.declare(f"declare {full} @{name}({place}, i32, {bits}, {full})")
+    text = f"call {full} @{name}({where}, i32 {align}, {bits} {mask}, {full} zeroinitializer)"
+    return point.b.stable(text, pointer, mask) if stable else point.b.op(text)
+
+
+def store(point: Point, access: Access, value: Value) -> None:
+    """Write an element per lane, where the mask is on."""
+    address = point.address(access)
+    dtype = access.tensor.dtype
+    if value.dtype is DType.INT and dtype is DType.INT64:
+        value = Value(value.text, dtype, value.vector)  # an index as it is
+    assert value.dtype == dtype, f"{value.dtype} stored to {dtype}"
+    type, align, lanes = memory_type(dtype), width(dtype), point.lanes
+    if lanes == 1:
+        raw = emit_arith.to_memory(point.b, value.text, dtype, 1)
+        place = _safe(point, address.pointer, address.mask.all)
+        point.b.line(f"store {type} {raw}, ptr {place}, align {align}")
+        return
+    raw, full = (
+        emit_arith.to_memory(point.b, point.vector(value), dtype, lanes),
+        with_lanes(type, lanes),
+    )
+    contiguous = address.offsets is None and address.stride == 1
+    if contiguous and address.mask.is_full:
+        point.b.line(f"store {full} {raw}, ptr {address.pointer}, align {align}")
+        return
+    mask = f"{with_lanes('i1', lanes)} {point.mask_text(address.mask)}"
+    name = f"llvm.masked.{'store' if contiguous else 'scatter'}.{tag(type, lanes)}."
+    where = f"ptr {address.pointer}"
+    if not contiguous:
+        where = f"<{lanes} x ptr> {_pointers(point, type, address)}"
+    name += "p0" if contiguous else f"v{lanes}p0"
+    place = split_operand(where)[0]
+    point.b.declare(f"declare void @{name}({full}, {place}, i32, {with_lanes('i1', lanes)})")
+    point.b.line(f"call void @{name}({full} {raw}, {where}, i32 {align}, {mask})")

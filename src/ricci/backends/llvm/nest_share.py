@@ -1,0 +1,85 @@
+"""How much work there is, where sizes are known only when the kernel runs, and how it is shared.
+
+The arithmetic is that of `nest_plan` for known sizes; the kernel and `kernel.count`, which says how
+many chunks there are, both do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import counts
+from .counts import Count
+from .emit import Frame
+from .nest_plan import CHUNK_NS, MOST_CHUNKS, Loop, Plan
+
+_PARTS = 16
+"""Costs are counted in parts of a nanosecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How many chunks there are, pieces of work in all, and blocks of the loop that is cut."""
+
+    chunks: Count
+    pieces: Count
+    blocks: Count
+
+
+def shares_of(plan: Plan, frame: Frame) -> Shares:
+    """The numbers of a plan, computed at the head of the function if they are not known."""
+    b = frame.builder
+    leading = _points(plan.outer[: plan.leading], frame)
+    if not plan.open:
+        pieces = counts.product(b, leading, plan.blocks)
+        return Shares(plan.chunks, pieces, plan.blocks)
+    points, work = _work(plan, frame)
+    wanted = counts.quotient(b, work, int(CHUNK_NS * _PARTS))
+    wanted = counts.most(b, counts.least(b, wanted, MOST_CHUNKS), 1)
+    blocks: Count = 1
+    if plan.blocks > 1:
+        each = counts.quotient(b, wanted, counts.most(b, leading, 1))
+        blocks = counts.most(b, counts.least(b, each, _units(plan, frame)), 1)
+    pieces = counts.product(b, leading, blocks)
+    some = counts.least(b, points, 1)
+    return Shares(counts.product(b, counts.least(b, wanted, pieces), some), pieces, blocks)
+
+
+def _points(loops: Sequence[Loop], frame: Frame) -> Count:
+    total: Count = 1
+    for loop in loops:
+        total = counts.product(frame.builder, total, frame.count(loop.extent))
+    return total
+
+
+def _work(plan: Plan, frame: Frame) -> tuple[Count, Count]:
+    """Elements of the result, in vectors, and the work that they are."""
+    b = frame.builder
+    points, terms = _points(plan.outer, frame), _points(plan.reduced, frame)
+    if plan.vector is not None:
+        steps = counts.rounded_up(b, frame.count(plan.vector.extent), plan.lanes)
+        if plan.over_reduced:
+            terms = counts.product(b, terms, steps)
+        else:
+            points = counts.product(b, points, steps)
+    each, rest = (max(1, round(cost * _PARTS)) for cost in plan.costs)
+    inner = counts.product(b, terms, each)
+    inner = inner + rest if isinstance(inner, int) else b.pure(f"add i64 {inner}, {rest}", inner)
+    return points, counts.product(b, points, inner)
+
+
+def _units(plan: Plan, frame: Frame) -> Count:
+    """How many blocks the loop that is cut can have."""
+    if plan.leading < len(plan.outer):
+        row = frame.count(plan.outer[plan.leading].extent)
+        return counts.rounded_up(frame.builder, row, plan.rows)
+    assert plan.vector is not None
+    extent = frame.count(plan.vector.extent)
+    return counts.rounded_up(frame.builder, extent, plan.lanes * plan.vectors)
+
+
+def write_count(chunks: Count, frame: Frame) -> str:
+    """The function `kernel.count`, on a frame made for it."""
+    frame.builder.line(f"ret i64 {chunks}")
+    return frame.builder.text()

@@ -1,0 +1,295 @@
+"""Native code as an engine: compiled once for all sizes, or once per choice of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Any, cast
+
+import numpy as np
+
+from ..backends.llvm.image import Image, build
+from ..diagnostics import error
+from ..ir import interpret_bind
+from ..ir.interpret_bind import hidden_ports
+from ..ir.interpret_block import Store
+from ..ir.limits import fits_memory
+from ..ir.nodes import Expr, Graph, Port, Symbol, Tensor
+from ..ir.rewrite import free_symbols
+from ..ir.shapes import evaluate, interval
+from ..ir.text_print import format_expr, format_graph
+from ..passes.pipeline import checks_on_data, lower
+from ..passes.specialise import Types, size_for
+from . import cache, image_file
+from .arguments import Array
+from .engine import Engine
+from .instance import UNSET, Instance, Loaded, Weights
+from .pool import this_machine
+from .variables import VariableValues
+
+Shapes = tuple[tuple[int, ...] | None, ...]
+_MOST_CALLS = 4096
+"""How many choices of argument shapes are remembered."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """What is known about calls with arguments of certain shapes."""
+
+    loaded: Loaded
+    sizes: Array | None
+    """Of the symbols that stayed open; none if there are none."""
+    known: dict[Symbol, int]
+    outputs: list[tuple[tuple[int, ...], np.dtype[Any]]]
+    """Of the results, each at its largest."""
+    whole: bool
+    """Whether all tensors of the inputs have arrays."""
+
+
+class Native(Engine):
+    """Native code.
+
+    If all symbols have upper bounds it is made once, with the sizes of a call as arguments; else
+    those that the shapes of inputs define are fixed, for each choice of them.
+    """
+
+    def __init__(self, graph: Graph, types: Types, threads: int) -> None:
+        self.graph = graph
+        self.types = types
+        self.threads = threads
+        self._updated = [old for old, _ in graph.updates]
+        self._program = with_state(graph)
+        self._inputs = [t for p in graph.inputs for t in p.tensors]
+        self._outputs = [t for p in self._program.outputs for t in p.tensors]
+        self._constant = [v for v in graph.variables if v not in self._updated]
+        self._lock = RLock()
+        self._checks = checks_on_data(graph)
+        self._doubtful = _doubtful(graph)
+        self._turns = RLock()
+        self._is_plain = all(not p.packed and p.length is None for p in graph.outputs)
+        self._loaded: dict[tuple[int, ...], Loaded] = {}
+        self._calls: dict[Shapes, _Call] = {}
+        self._weights: dict[Loaded, Weights] = {}
+        self.is_open = bool(graph.symbols) and has_bounds(graph)
+        if self.is_open or not graph.symbols:
+            self._load({})
+
+    @functools.cached_property
+    def _text(self) -> str:
+        return format_graph(self._program)
+
+    def run(self, arrays: Sequence[Array | None], variables: VariableValues) -> list[object]:
+        shapes: Shapes = tuple([None if a is None else a.shape for a in arrays])
+        call = self._calls.get(shapes)
+        if call is None:
+            call = self._bind(arrays, shapes)
+        given = arrays if call.whole else self._completed(arrays, call)
+        weights = self._weights.get(call.loaded)
+        if weights is None:
+            weights = self._prepare(call.loaded, variables)
+        if not self._updated:
+            return self._by_port(self._execute(call, weights, given))
+        with self._turns:
+            results = self._execute(call, weights, [*given, *variables.of(self._updated)])
+            known = len(results) - len(self._updated)
+            variables.advance(self._updated, results[known:])
+        return self._by_port(results[:known])
+
+    def _execute(self, call: _Call, weights: Weights, arrays: Sequence[Any]) -> list[Array]:
+        """The results, and then the new values of variables."""
+        outputs = [np.empty(shape, dtype) for shape, dtype in call.outputs]
+        instance = weights.take()
+        try:
+            instance.run([*arrays, *outputs], call.sizes)
+            if self.graph.sizes:
+                outputs = self._cut(outputs, self._defined(instance, call))
+            if instance.can_fail:
+                instance.raise_failures()
+        finally:
+            instance.forget_failures()
+            weights.give(instance)
+        return outputs
+
+    def _defined(self, instance: Instance, call: _Call) -> dict[Symbol, int]:
+        """All sizes after a call; raises the error of one that is out of its bounds."""
+        store = Store()
+        store.symbols.update(call.known)
+        for (symbol, _), value in zip(self.graph.sizes, instance.wanted.tolist(), strict=True):
+            if value != UNSET:
+                interpret_bind.set_size(store, symbol, value, symbol.span)
+        for check, failed in zip(self._checks, instance.failed.tolist(), strict=True):
+            if failed:
+                raise interpret_bind.failed_check(check, store)
+        return store.symbols
+
+    def _cut(self, arrays: list[Array], sizes: Mapping[Symbol, int]) -> list[Array]:
+        """The results at their sizes; each is compact in an array of its largest size."""
+        out = []
+        for tensor, array in zip(self._outputs, arrays, strict=True):
+            if all(s in sizes for s in free_symbols(*tensor.shape)):
+                shape = tuple(evaluate(e, sizes) for e in tensor.shape)
+                if shape != array.shape:
+                    array = array.reshape(-1)[: math.prod(shape)].reshape(shape).copy()
+            out.append(array)
+        return out
+
+    def _by_port(self, arrays: list[Array]) -> list[object]:
+        """What callers see: packs as lists, as long as they are, and no hidden ports."""
+        if self._is_plain:
+            return cast("list[object]", arrays)
+        graph = self.graph
+        values = dict(zip(self._outputs, arrays, strict=False))
+        hidden = hidden_ports(graph.outputs)
+        out: list[object] = []
+        for port in graph.outputs:
+            if port in hidden:
+                continue
+            length = None if port.length is None else int(values[port.length])
+            items = [values[t] for t in port.tensors[:length]]
+            out.append(items if port.packed else items[0])
+        return out
+
+    def _completed(self, arrays: Sequence[Array | None], call: _Call) -> list[Array]:
+        """The arguments, with zeros for items of packs that are not there."""
+        out = []
+        for tensor, array in zip(self._inputs, arrays, strict=True):
+            if array is None:
+                shape = tuple(evaluate(e, call.known) for e in tensor.shape)
+                array = np.zeros(shape, self.types.of(tensor.dtype).numpy())
+            out.append(array)
+        return out
+
+    def variables_changed(self) -> None:
+        self._weights.clear()
+
+    def _prepare(self, loaded: Loaded, variables: VariableValues) -> Weights:
+        with self._lock:
+            weights = self._weights.get(loaded)
+            if weights is None:
+                weights = Weights(loaded, variables.of(self._constant), self.threads)
+                self._weights[loaded] = weights
+            return weights
+
+    # ------------------------------------------------------------------- sizes
+
+    def _bind(self, arrays: Sequence[Array | None], shapes: Shapes) -> _Call:
+        """Check the shapes of arguments, find the sizes, and load the code for them."""
+        store = Store(self.types.real.value, self.types.int.value)
+        for tensor, array in zip(self._inputs, arrays, strict=True):
+            if array is not None:
+                store.arrays[tensor] = array
+        _check_shapes(self.graph, store)
+        known = {s: int(store.symbols[s]) for s in self.graph.symbols}
+        self._check_extents(known)
+        sizes = np.array([known[s] for s in self.graph.symbols], np.int64)
+        with self._lock:
+            loaded = self._load({} if self.is_open else known)
+            opened = self.is_open or bool(self.graph.sizes)
+            call = _Call(
+                loaded,
+                (sizes if self.is_open else sizes[:0]) if opened else None,
+                known,
+                [(_largest(t, known), self.types.of(t.dtype).numpy()) for t in self._outputs],
+                None not in shapes,
+            )
+            if len(self._calls) >= _MOST_CALLS:
+                self._calls.clear()
+            self._calls[shapes] = call
+            return call
+
+    def _check_extents(self, known: Mapping[Symbol, int]) -> None:
+        """Raise E0804 if sizes make the extent of a tensor negative."""
+        for tensor in self._doubtful:
+            shape = [evaluate(e, known) for e in tensor.shape]
+            if min(shape) < 0:
+                message = f"`{tensor.name}` has a negative extent: {shape}"
+                raise error("E0804", message, tensor.span)
+
+    def _load(self, sizes: dict[Symbol, int]) -> Loaded:
+        key = tuple(sizes.values())
+        if key not in self._loaded:
+            self._loaded[key] = Loaded(self._image(sizes, key))
+        return self._loaded[key]
+
+    def _image(self, sizes: dict[Symbol, int], key: tuple[int, ...]) -> Image:
+        target = this_machine()
+        name = cache.key("program", self._text, repr((key, self.types, target)))
+        data = cache.read(name)
+        image = None if data is None else image_file.unpack(data)
+        if image is None:
+            image = build(lower(self._program, sizes, self.types), target)
+            cache.write(name, image_file.pack(image))
+        return image
+
+
+def with_state(graph: Graph) -> Graph:
+    """The graph with variables that calls change as inputs, and their new values as outputs."""
+    if not graph.updates:
+        return graph
+    changed = [old for old, _ in graph.updates]
+    inputs = tuple(Port(t.name, (t,)) for t in changed)
+    outputs = tuple(Port(old.name, (new,)) for old, new in graph.updates)
+    return replace(
+        graph,
+        inputs=(*graph.inputs, *inputs),
+        outputs=(*graph.outputs, *outputs),
+        variables=tuple(v for v in graph.variables if v not in changed),
+        updates=(),
+    )
+
+
+def has_bounds(graph: Graph) -> bool:
+    """Whether the sizes of all inputs have bounds, and there is memory for what these allow."""
+    if any(s.bound is None or not math.isfinite(interval(s.bound)[1]) for s in graph.symbols):
+        return False
+    return fits_memory(graph)
+
+
+def _doubtful(graph: Graph) -> list[Tensor]:
+    """Tensors, made in every call, whose extents the sizes of inputs might make negative."""
+    symbols = set(graph.symbols)
+    return [
+        tensor
+        for step in graph.operations
+        for tensor in step.outputs
+        if any(interval(e)[0] < 0 for e in tensor.shape)
+        and symbols.issuperset(free_symbols(*tensor.shape))
+    ]
+
+
+def _largest(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
+    """The shape of a result with sizes that data defines at their bounds."""
+    return tuple(max(_most(e, known), 0) for e in tensor.shape)
+
+
+def _most(extent: Expr, known: Mapping[Symbol, int]) -> int:
+    if all(s in known for s in free_symbols(extent)):
+        return evaluate(extent, known)
+    return int(interval(size_for(extent, known))[1])
+
+
+def _check_shapes(graph: Graph, store: Store) -> None:
+    """Bind the symbols of a graph to the shapes of its arguments, and test all conditions."""
+    tensors = [t for p in graph.inputs for t in p.tensors]
+    for port in graph.inputs:
+        for tensor in port.tensors:
+            if tensor in store.arrays:
+                _check_fixed(port, tensor, store.arrays[tensor])
+    interpret_bind.bind_shapes(tensors, store)
+    interpret_bind.unknown_checks(graph.checks, store)
+
+
+def _check_fixed(port: Port, tensor: Tensor, array: Array) -> None:
+    """Compare a shape with what its declaration fixes."""
+    declared = [format_expr(e) for e in tensor.shape]
+    for text, size in zip(declared, array.shape, strict=True):
+        if text.isdigit() and int(text) != size:
+            raise error(
+                "E0801",
+                f"input `{port.name}` has another shape",
+                tensor.span,
+                notes=[f"expected [{', '.join(declared)}]", f"got {list(array.shape)}"],
+            )
