@@ -44,8 +44,10 @@ def check_programs(programs: Sequence[Program]) -> None:
         return
     for target, real in TARGETS.items():
         finding = _finding(model, programs, target, real)
-        if finding and real == "float32":  # integers beyond its 24 bits are not what is looked for
-            finding = _finding(model, programs, target, "float64")
+        if finding and real == "float32" and not _finding(model, programs, target, "float64"):
+            # what float32 cannot hold is no fault of native code if the interpreter gives it too
+            if _finding(model, programs, "interpreter", real) == finding:
+                finding = ""
         if finding:
             raise Disagreement(programs, f"{target}: {finding}")
 
