@@ -18,7 +18,7 @@ help:
 	@echo "make format     put the code into its style"
 	@echo "make spec       every section of the specification and every operator, on both executors"
 	@echo "make fuzz       ten thousand damaged programs, values and files; random formulas"
-	@echo "make bench      numbers and speed beside PyTorch and ONNX Runtime"
+	@echo "make bench      numbers and speed of both languages, beside PyTorch and ONNX Runtime"
 	@echo "make clean      remove what the other targets made"
 
 demo: $(STAMPS)/demo
@@ -44,6 +44,7 @@ bench: $(STAMPS)/bench $(ALEXNET)/.done
 	$(BIN)/python -m benchmarks.shared_cores --threads $(THREADS)
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.loops --threads $(THREADS)
+	$(BIN)/python -m benchmarks.comprehensions --threads $(THREADS)
 
 spec: $(STAMPS)/test
 	$(BIN)/python -m tests.spec

@@ -11,11 +11,14 @@ from pathlib import Path
 
 from ricci.diagnostics import Diagnostic, Error, Report
 from ricci.frontends.skriptnd import compose, modules, typing
+from ricci.frontends.tc import origin
+from ricci.source import Source
 
 from .compare import Mismatch
 
 FOLDER = Path(__file__).parent / "errors"
-FILES = sorted(FOLDER.glob("*.sknd"))
+SKRIPTND = sorted(FOLDER.glob("*.sknd"))
+FILES = [*SKRIPTND, *sorted(FOLDER.glob("*.tc"))]
 _MARKER = re.compile(r"#! (E\d{4})")
 
 
@@ -49,16 +52,27 @@ def marker(path: Path) -> tuple[str, int]:
 
 def _reject(path: Path) -> Error:
     """What a program is rejected with, by checking or by composing its first graph."""
-    report = Report()
-    program = modules.load_text(path.read_text(), "main", report)
-    if not report.errors:
-        typing.check_program(program, report)
     try:
-        report.raise_errors()
-        compose.compose(program, program.graphs()[0], {})
+        _COMPOSE[path.suffix](path.read_text())
     except Error as found:
         return found
     raise Mismatch(f"{path.name} is accepted")
+
+
+def _compose_skriptnd(text: str) -> None:
+    report = Report()
+    program = modules.load_text(text, "main", report)
+    if not report.errors:
+        typing.check_program(program, report)
+    report.raise_errors()
+    compose.compose(program, program.graphs()[0], {})
+
+
+def _compose_tc(text: str) -> None:
+    origin.read(Source("<main>", text), Report()).lower()
+
+
+_COMPOSE = {".sknd": _compose_skriptnd, ".tc": _compose_tc}
 
 
 def _portable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -26,9 +27,14 @@ def held_out() -> tuple[np.ndarray, np.ndarray]:
 
 def load_training() -> ModuleType:
     """`train.py`, which defines the same network in PyTorch."""
-    for name in ("torch", "sklearn", "PIL"):
+    pytest.importorskip("PIL")
+    return load_script(DIGITS / "train.py")
+
+
+def load_script(path: Path) -> ModuleType:
+    for name in ("torch", "sklearn"):
         pytest.importorskip(name)
-    spec = importlib.util.spec_from_file_location("train", DIGITS / "train.py")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -66,3 +72,22 @@ def test_alexnet_takes_batch_and_classes() -> None:
     (output,) = model.graph.outputs[0].tensors
     assert [as_int(e) for e in output.shape] == [4, 10]
     assert len(model.variables) == 16
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """PyTorch with one thread: several wait for one another on a busy machine."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_network_is_trained_through_a_comprehension(capsys: pytest.CaptureFixture[str]) -> None:
+    example = load_script(EXAMPLES / "comprehension.py")
+    assert example.compare() < 1e-5
+    network = example.train(epochs=3)
+    assert example.accuracy(network) > 0.9
+    assert "epoch  3: loss 0." in capsys.readouterr().out

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +16,26 @@ README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
-def test_the_first_example_runs() -> None:
+OPERATOR = next(text for _, text in BLOCKS if "operator max_product" in text)
+
+
+def test_the_function_of_arrays_runs() -> None:
     code = next(text for language, text in BLOCKS if language == "python")
-    exec(compile(code, "README.md", "exec"), {})
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    x, y = names["x"], names["y"]
+    (shown,) = re.findall(r"near\.infer\(\) +# (.*)", code)
+    assert names["near"].infer() == ast.literal_eval(shown)
+    assert f"{y.dtype}{list(y.shape)}" in code
+    window = x[0, :3, :3]
+    expected = window * np.exp(-2 * (window - window[1, 1]) ** 2)
+    np.testing.assert_allclose(y[0, 0, 0], expected.sum(), rtol=1e-5)
+    total = y.sum(dtype=np.float64)  # the kernel is all ones, and y linear in it
+    np.testing.assert_allclose(names["d_kernel"].sum(), total, rtol=1e-4)
+
+
+def test_the_operator_runs() -> None:
+    exec(compile(OPERATOR, "README.md", "exec"), {"np": np, "ricci": ricci})
 
 
 def test_the_example_with_loops_and_state_runs(
@@ -30,8 +49,7 @@ def test_the_example_with_loops_and_state_runs(
 
 
 def test_the_mistake_is_answered_as_shown() -> None:
-    code = next(text for language, text in BLOCKS if language == "python")
-    text = code.split('"""')[1]
+    text = OPERATOR.split('"""')[1]
     shown = next(text for language, text in BLOCKS if text.startswith("error["))
     start = text.index("graph")
     wrong = text[:start] + text[start:].replace("b: real[n, n]", "b: real[100, n]")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from .diagnostics import Error
 
 if TYPE_CHECKING:
-    from .api import Model, format, graphs, load, parse
+    from .api import format, graphs, load, parse
+    from .model import Model
     from .runtime.executable import Executable
 
 __version__ = "0.1.0"
@@ -22,12 +23,15 @@ __all__ = ["Error", "Executable", "Model", "format", "graphs", "load", "parse"]
 
 _LATER = {
     "Executable": ".runtime.executable",
-    "Model": ".api",
+    "Model": ".model",
     "format": ".api",
     "graphs": ".api",
     "load": ".api",
     "parse": ".api",
 }
+
+_MODULES = ("tc", "torch")
+"""Of one language, or one library, each."""
 
 
 def __getattr__(name: str) -> object:
@@ -35,10 +39,12 @@ def __getattr__(name: str) -> object:
 
     So the command is soon where an interruption ends it quietly.
     """
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     if name in _LATER:
         return getattr(import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module 'ricci' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, *_MODULES})

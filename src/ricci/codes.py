@@ -28,6 +28,7 @@ CODES: dict[str, str] = {
     "E0214": "a declaration with a value that it must not have, or without one that it needs",
     "E0216": "formulas of one output in the wrong number or order",
     "E0217": "an operator that cannot quantize",
+    "W0218": "a reduction that does not say what it starts from",
     # 03: types
     "E0301": "a value of the wrong type",
     "E0302": "a pack where a single value is needed, or the other way round",
@@ -48,6 +49,8 @@ CODES: dict[str, str] = {
     "E0415": "a generic type with no, or two different, types to stand for",
     "E0416": "an extent that is negative or has no value",
     "E0417": "a dynamic extent without an upper bound",
+    "E0418": "an index whose range cannot be inferred",
+    "E0419": "an index whose range is empty for all sizes",
     # 05: evaluation and asserts
     "E0501": "an assertion that does not hold",
     "E0502": "division by zero",
@@ -77,13 +80,15 @@ CODES: dict[str, str] = {
     "E0707": "a file that cannot be written",
     "E0708": "a language or file format that is not known",
     "E0709": "a setting with a value that it cannot have",
+    "E0710": "a file of tuning results that cannot be used",
     # 08: arguments and execution
     "E0801": "a call with the wrong arguments",
     "E0802": "an index out of range at run time",
     "E0803": "a division of integers by zero at run time",
     "E0804": "a size that does not fit at run time",
-    "E0805": "a construct that the target does not execute",
+    "E0805": "a construct that the target does not execute, or that has no gradient",
     "E0806": "a loop that does not end",
+    "E0807": "a schedule by which a kernel cannot be computed",
     # 09: limits
     "E0901": "a program or tensor too large to handle",
     "E0902": "invocations nested too deeply",

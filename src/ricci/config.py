@@ -62,6 +62,10 @@ def _cache_dir() -> Path:
         return Path(os.devnull) / "ricci"
 
 
+def _tuning_file() -> Path:
+    return _cache_dir() / "tuning.json"
+
+
 def _read(kind: type, text: str) -> bool | int | str | Path:
     if kind is bool:
         return _read_switch(text.strip().lower())
@@ -91,6 +95,13 @@ _SWITCHES |= {"0": False, "false": False, "no": False, "off": False}
 KNOBS = (
     Knob("cache_dir", "RICCI_CACHE_DIR", Path, _cache_dir, "where compiled code is kept"),
     Knob("no_cache", "RICCI_NO_CACHE", bool, False, "compile anew, and keep nothing on disk"),
+    Knob(
+        "tuning_file",
+        "RICCI_TUNING_FILE",
+        Path,
+        _tuning_file,
+        "where what tuning has found is kept",
+    ),
     Knob("verify", "RICCI_VERIFY", bool, False, "check the program after each pass (slow)"),
     Knob(
         "loop_steps",

@@ -121,8 +121,9 @@ class Report:
     limit: int = 100
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Record a finding, once; those beyond `limit` are dropped."""
-        if len(self.diagnostics) < self.limit and diagnostic not in self.diagnostics:
+        """Record a finding, once; errors and warnings beyond `limit` are dropped."""
+        alike = [d for d in self.diagnostics if d.severity is diagnostic.severity]
+        if len(alike) < self.limit and diagnostic not in alike:
             self.diagnostics.append(diagnostic)
 
     def error(

@@ -4,13 +4,19 @@
 chosen when a model is compiled (`real="float32"`, `int="int64"`). The concrete types name
 a representation. `STR` occurs in compile-time values and in the definition of layout
 operators only; no executor holds tensors of strings.
+
+NumPy has no bfloat16: arrays of it have the dtype `BFLOAT16` of their bits.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 import numpy as np
+
+BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])
+"""The upper halves of float32 numbers; another dtype than that of unsigned integers."""
 
 
 class DType(Enum):
@@ -21,6 +27,7 @@ class DType(Enum):
     BOOL = "bool"
     STR = "str"
     FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
     FLOAT32 = "float32"
     FLOAT64 = "float64"
     INT8 = "int8"
@@ -61,9 +68,46 @@ class DType(Enum):
         return self.value
 
 
-_REALS = frozenset({DType.REAL, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64})
+_REALS = frozenset({DType.REAL, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
 _INTS = frozenset(d for d in DType if "int" in d.value)
 _NUMPY: dict[DType, np.dtype[np.generic]] = {
-    d: np.dtype(d.value) for d in DType if d not in (DType.REAL, DType.INT, DType.STR)
+    d: BFLOAT16 if d is DType.BFLOAT16 else np.dtype(d.value)
+    for d in DType
+    if d not in (DType.REAL, DType.INT, DType.STR)
 }
 _FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def to_bfloat16(values: Array) -> Array:
+    """The nearest numbers of bfloat16, the even one of two, as an array of `BFLOAT16`.
+
+    Rounded once: what float32 loses leaves an odd bit behind, which decides ties.
+    """
+    with np.errstate(all="ignore"):
+        near = np.asarray(values.astype(np.float32))
+        bits = near.view(np.int32)
+        if values.dtype.itemsize > 2:
+            wide, back = np.abs(values.astype(np.float64)), np.abs(near.astype(np.float64))
+            bits = np.where((back < wide) | (back > wide), (bits - (back > wide)) | 1, bits)
+    top = (bits >> 16) & 1
+    rounded = ((bits.astype(np.int64) + 0x7FFF + top) >> 16) & 0xFFFF
+    rounded = np.where(np.isnan(near), 0x7FC0, rounded)
+    return np.asarray(rounded, np.uint16).view(BFLOAT16)
+
+
+def from_bfloat16(array: Array) -> Array:
+    """The numbers of an array of `BFLOAT16` in float32."""
+    bits = array.view(np.uint16).astype(np.uint32) << 16
+    return np.asarray(bits, np.uint32).view(np.float32)
+
+
+def to_dtype(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in the dtype of arrays that programs work on: `astype`, for bfloat16 too."""
+    return to_bfloat16(values) if dtype == BFLOAT16 else values.astype(dtype)
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype, for people."""
+    return DType.BFLOAT16.value if dtype == BFLOAT16 else dtype.name

@@ -55,6 +55,10 @@ class Span:
         """The smallest span that covers this one and `other`, of the same source."""
         return Span(self.source, min(self.start, other.start), max(self.end, other.end))
 
+    def covers(self, other: Span) -> bool:
+        """Whether all of another span of the same source is in this one."""
+        return self.start <= other.start and other.end <= self.end
+
     @property
     def text(self) -> str:
         return self.source.text[self.start : self.end]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ricci.backends.llvm import nest
 from ricci.dtypes import DType
 from ricci.ir.loops import Fill, Reduce, Scatter
 from ricci.ir.nodes import (
@@ -26,7 +27,7 @@ from ricci.ir.nodes import (
     integer,
 )
 
-from .running import run_kernel
+from .running import HOST, run_kernel
 
 FLOAT = DType.FLOAT32
 
@@ -147,6 +148,47 @@ def test_windows(c: int, h: int, w: int, k: int, s: int, p: int, kind: str) -> N
         want = torch.nn.functional.conv2d(image, filters, None, s, p, groups=c)
     run_kernel(kernel, {x: data, f: weights, y: out})
     np.testing.assert_allclose(out, want[0].numpy(), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("width", [3, 16, 26, 54, 64, 83, 112, 150])
+@pytest.mark.parametrize("filters", [2, 4, 7, 16, 19])
+def test_rows_that_read_the_same_vectors(filters: int, width: int) -> None:
+    """The loop over filters is the innermost one; a row ends with a vector that begins earlier."""
+    torch = pytest.importorskip("torch")
+    f, i, j, c, a, b = indices(f=filters, i=3, j=width, c=2, a=2, b=3)
+    x, w, y = (
+        tensor("x", 2, 4, width + 2),
+        tensor("w", filters, 2, 2, 3),
+        tensor("y", filters, 3, width),
+    )
+    data, weights = values(RNG, 2, 4, width + 2), values(RNG, filters, 2, 2, 3)
+    out, domain = np.zeros((filters, 3, width), np.float32), [f, i, j]
+    read = access(x, c, binary("add", i, a), binary("add", j, b))
+    value = binary("mul", read, access(w, f, c, a, b))
+    kernel = reduce(access(y, *domain), domain, real(0.0), [c, a, b], "add", value)
+    run_kernel(kernel, {x: data, w: weights, y: out})
+    want = torch.nn.functional.conv2d(torch.from_numpy(data)[None], torch.from_numpy(weights))
+    np.testing.assert_allclose(out, want[0].numpy(), 1e-4, 1e-5)
+    plan = nest.choose(kernel, {}, HOST)
+    assert plan is not None and plan.outer[-1] == 0 and plan.rows > 1
+
+
+def test_sums_of_rows_that_data_choose() -> None:
+    """No two results read the same row, and they are shared out though there are few of them."""
+    b, d, k = indices(b=64, d=64, k=50)
+    table, number, y = (
+        tensor("t", 300, 64),
+        tensor("n", 64, 50, dtype=DType.INT32),
+        tensor("y", 64, 64),
+    )
+    data, rows = values(RNG, 300, 64), RNG.integers(0, 300, (64, 50)).astype(np.int32)
+    out = np.zeros((64, 64), np.float32)
+    read = access(table, access(number, b, k), d)
+    kernel = reduce(access(y, b, d), [b, d], real(0.0), [k], "add", read)
+    assert not run_kernel(kernel, {table: data, number: rows, y: out}).any()
+    np.testing.assert_allclose(out, data[rows].sum(1), 1e-4, 1e-4)
+    plan = nest.choose(kernel, {}, HOST)
+    assert plan is not None and plan.rows == 1 and plan.chunks > 4
 
 
 def test_transposed_read() -> None:

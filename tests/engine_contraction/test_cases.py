@@ -11,7 +11,7 @@ from ricci.backends.llvm import contraction
 from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
 from ricci.backends.llvm.contraction_write import write_contraction
-from ricci.backends.llvm.matvec import match_dots
+from ricci.backends.llvm.matvec import choose_dots, write_dots
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType
 from ricci.ir.nodes import Binary, Const, Remap, Select, Skip, Subscript, integer
@@ -211,9 +211,11 @@ def test_many_batches_make_few_chunks(rows: int) -> None:
         case = batch(5000, rows, transposed)
         form = find_form(case.kernel, {})
         assert form is not None
-        code = match_dots(form, {}, host())
-        if code is None:
+        dots = choose_dots(form, {}, host())
+        if dots is None:
             code = write_contraction(make_plan(form, {}, host(), frozenset()), {})
+        else:
+            code = write_dots(form, dots, {}, host())
         assert code.chunks <= MOST_CHUNKS
         arrays = case.arrays(0)
         native = Native(code, arrays, host())

@@ -12,7 +12,7 @@ from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_plan import Plan, plans_of_sides
 from ricci.backends.llvm.contraction_write import write_contraction
 from ricci.backends.llvm.kernels import KernelCode
-from ricci.backends.llvm.matvec import match_dots
+from ricci.backends.llvm.matvec import choose_dots, write_dots
 from ricci.backends.llvm.target import Target, host
 from ricci.dtypes import DType
 
@@ -37,9 +37,9 @@ def code_of(case: Case, target: Target, r: random.Random) -> KernelCode | None:
     if form is None:
         return None
     if r.random() < 0.5:
-        dots = match_dots(form, {}, target)
+        dots = choose_dots(form, {}, target)
         if dots is not None:
-            return dots
+            return write_dots(form, dots, {}, target)
     sides = [(form.left, form.right), (form.right, form.left)]
     broadcast, vector = r.choice(sides)
     plans = list(plans_of_sides(form, broadcast, vector, {}, target, case.constant))

@@ -1,9 +1,10 @@
 """Runs damaged programs, values, arrays and files; each must succeed or give a diagnostic.
 
     python -m tests.fuzz [--cases 10000] [--seed 0] [--jobs 1] [--kinds programs,storage,...]
-    python -m tests.fuzz --kinds lower [--cases 20000]
+    python -m tests.fuzz --kinds lower,tc_programs [--cases 20000]
 
-The kind `lower` runs random formulas on both executors, which must compute what they mean.
+The kinds `lower` and `tc_programs` run random formulas on both executors, which must compute what
+they mean; `tc` damages texts of Tensor Comprehensions.
 A case may take two seconds and 1 GB. Whatever else than success or `ricci.Error` a case ends
 in is printed, made smaller and kept in `tests/fuzz/found`, and the exit status is 1.
 """
@@ -20,14 +21,14 @@ from functools import partial
 from pathlib import Path
 
 from . import corpus
-from .cases import BATCH, make_case
+from .cases import BATCH, BATCHES, make_case
 from .isolate import Outcome, run_all
 from .minimise import minimise
 from .run import Case
 
 FOUND = Path(__file__).parent / "found"
 
-SHARES = {"programs": 60, "attributes": 12, "arguments": 18, "storage": 10}
+SHARES = {"programs": 45, "attributes": 10, "arguments": 15, "storage": 10, "tc": 20}
 """Of a hundred cases, if no kinds are named."""
 
 
@@ -49,7 +50,7 @@ def main() -> int:
     total = sum(SHARES.get(k, 100) for k in kinds)
     for kind in kinds:
         count = options.cases * SHARES.get(kind, 100) // total
-        count //= BATCH if kind == "lower" else 1
+        count //= BATCH if kind in BATCHES else 1
         seeds = range(options.seed, options.seed + count)
         make = partial(make_case, kind, programs=programs)
         began = _busy()
@@ -84,7 +85,7 @@ class _Table:
             small = minimise(outcome.case, outcome.bug)
             self.bugs[outcome.bug] = small
             print(f"smallest: {json.dumps(small)[:3000]}\n", flush=True)
-            if kind != "lower":  # a seed alone says nothing once the generator changes
+            if kind not in BATCHES:  # a seed alone says nothing once the generator changes
                 _keep(kind, seed, outcome.bug, small)
 
     def show(self) -> None:

@@ -9,20 +9,31 @@ from .corpus import Program
 from .edits import damaged
 from .files import PATHS, make_files
 from .run import Case
+from .tc_edits import Text, texts
+from .tc_edits import damaged as damaged_text
 from .values import SCALARS, make_value
 
 STEPS = {"draft": 0.05, "later": 0.05, "sknd": 0.3, "loops": 0.3, "save": 0.2}
 """What is done with a text or its graph besides, and how often."""
 
 BATCH = 10
-"""Random operators that are compiled together."""
+"""Random operators that are compiled together, or programs of one case."""
+
+BATCHES = ("lower", "tc_programs")
+"""The kinds that make batches."""
+
+COMMANDS = [
+    ["check", "PATH"], ["show", "PATH", "--stage", "ir"], ["show", "PATH", "--stage", "sknd"],
+    ["fmt", "PATH"], ["convert", "PATH", "-"], ["show", "PATH", "--graphs"], ["show", "PATH"],
+    ["run", "PATH", "--random", "0", "--target", "interpreter", "--set", "N=3"],
+]  # fmt: skip
 
 Make = Callable[[random.Random, Sequence[Program]], Case]
 
 
 def make_case(kind: str, seed: int, programs: Sequence[Program]) -> Case:
-    """The case of a kind and a seed; of `lower`, a batch of operators."""
-    if kind == "lower":
+    """The case of a kind and a seed; of `BATCHES`, of several seeds."""
+    if kind in BATCHES:
         return {"kind": kind, "seeds": list(range(seed * BATCH, (seed + 1) * BATCH))}
     return {"kind": kind, **MAKERS[kind](random.Random(f"{kind} {seed}"), programs)}
 
@@ -109,9 +120,29 @@ def _storage(rng: random.Random, programs: Sequence[Program]) -> Case:
     return {"files": files, "path": rng.choice(PATHS), "commands": commands}
 
 
+_TEXTS: list[Text] = []
+
+
+def _comprehension(rng: random.Random, programs: Sequence[Program]) -> Case:
+    """A damaged text of the other language."""
+    if not _TEXTS:
+        _TEXTS.extend(texts())
+    chances = {"format": 0.15, "command": 0.03, "out": 0.1}
+    case: Case = {
+        "text": damaged_text(_TEXTS, rng),
+        "target": "cpu" if rng.random() < 0.08 else "interpreter",
+        "steps": [step for step, chance in chances.items() if rng.random() < chance],
+        "seed": rng.randrange(1 << 30),
+    }
+    if "command" in case["steps"]:
+        case["commands"] = rng.sample(COMMANDS, 2)
+    return case
+
+
 MAKERS: Mapping[str, Make] = {
     "programs": _program,
     "attributes": _attributes,
     "arguments": _arguments,
     "storage": _storage,
+    "tc": _comprehension,
 }

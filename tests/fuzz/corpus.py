@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from ricci.diagnostics import Error, Report
+from ricci.frontends.reading import make_source
 from ricci.frontends.skriptnd import syntax as s
 from ricci.frontends.skriptnd.lexer import tokenize
 from ricci.frontends.skriptnd.library import library_module, library_names
-from ricci.frontends.skriptnd.modules import make_source
 from ricci.frontends.skriptnd.parser import parse_module
 
 TESTS = Path(__file__).parent.parent

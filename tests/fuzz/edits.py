@@ -66,7 +66,7 @@ class Damage:
         edits: list[Edit] = []
         for _ in range(rng.choice([1, 1, 1, 1, 2, 3])):
             edits += rng.choices(_EDITS, _WEIGHTS)[0](self)
-        return _apply(self.text, edits)
+        return apply_edits(self.text, edits)
 
     # ------------------------------------------------------------------------ choices
 
@@ -201,7 +201,7 @@ class Damage:
         return [(place[1], place[1], text)] if place else []
 
 
-def _apply(text: str, edits: Sequence[Edit]) -> str:
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     """The text with the edits that do not overlap one made before."""
     kept: list[Edit] = []
     for start, end, new in edits:

@@ -23,7 +23,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from .run import Case, Skipped, run
+from .run import Case, run
+from .work import Skipped
 
 SECONDS = 2.0
 """Processor time that a case may take."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import ricci
-from ricci.cli.arguments import make_parser
 from ricci.dtypes import DType
 from ricci.frontends.skriptnd.format import DIALECTS
 from ricci.frontends.skriptnd.unparse import unparse_graph
@@ -23,10 +20,12 @@ from ricci.passes.pipeline import lower
 from ricci.passes.specialise import Types
 from ricci.runtime import executable, stages
 
-from . import values
+from . import tc_check, values
+from .commands import codes, run_command
 from .files import Files, write_files
 from .lower_check import check_seeds
-from .work import WORK, size_of, work_of
+from .tc_calls import comprehend
+from .work import WORK, Skipped, size_of, work_of
 
 Case = dict[str, Any]
 """Data that JSON can hold; `kind` is a key of `KINDS`."""
@@ -39,13 +38,6 @@ def run(case: Case) -> list[str]:
     except ricci.Error as error:
         return codes(error)
     return []
-
-
-def codes(error: ricci.Error) -> list[str]:
-    """The codes of the findings, which must be there and be shown in both forms."""
-    assert error.diagnostics and str(error)
-    json.dumps(error.to_json())
-    return [d.code for d in error.diagnostics]
 
 
 def run_program(text: str) -> list[str]:
@@ -113,8 +105,8 @@ def _save(model: ricci.Model) -> None:
         except ricci.Error as error:
             assert set(codes(error)) <= {"E0706"}, error
             return
-        absent = {p.name: None for p in model.operator.inputs if p.name in model.attributes}
-        again = ricci.load(folder, absent, model.operator.name, model.types)
+        absent = {p.name: None for p in model.origin.operator.inputs if p.name in model.attributes}
+        again = ricci.load(folder, absent, model.graph_name, model.types)
         assert format_graph(again.graph) == format_graph(model.graph)
 
 
@@ -126,10 +118,6 @@ _STEPS: Mapping[str, Callable[[ricci.Model], None]] = {
 
 
 # -------------------------------------------------------------------------- arguments
-
-
-class Skipped(Exception):
-    """A case that is too much work to run."""
 
 
 def _call(case: Case) -> None:
@@ -184,25 +172,12 @@ def _open(case: Case) -> None:
         write_files(folder, files)
         path = os.path.join(folder, case["path"])
         for arguments in case["commands"]:
-            _command([a if a != "PATH" else path for a in arguments])
+            run_command([a if a != "PATH" else path for a in arguments])
         model = ricci.load(path)
         verify_graph(model.graph)
         for name in model.variables:
             assert name in model.variables
         model.variables.known()
-
-
-def _command(arguments: Sequence[str]) -> None:
-    """What the command does, without its last resort for bugs."""
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        options = make_parser().parse_args(arguments)
-        try:
-            code = options.action(options)
-        except ricci.Error as error:
-            codes(error)
-            return
-    assert code in (0, 1), f"exit code {code} of {arguments}:\n{output.getvalue()}"
 
 
 LOADED = (executable, stages)
@@ -214,4 +189,6 @@ KINDS: Mapping[str, Callable[[Case], None]] = {
     "arguments": _call,
     "storage": _open,
     "lower": lambda case: check_seeds(case["seeds"]),
+    "tc": comprehend,
+    "tc_programs": lambda case: tc_check.check_seeds(case["seeds"]),
 }

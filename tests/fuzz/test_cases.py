@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from . import tc_check, tc_programs
 from .cases import MAKERS, make_case
 from .corpus import programs
 from .isolate import SETTINGS, run_here
@@ -46,6 +47,19 @@ def test_cases_are_the_same_for_the_same_seed() -> None:
 def test_random_formulas(first: int) -> None:
     """Both executors compute what random operators mean, or name the fault."""
     check_seeds(range(first, first + 10))
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_comprehensions(first: int) -> None:
+    """Both executors compute what random programs mean, or name the fault."""
+    tc_check.check_seeds(range(first, first + 10))
+
+
+def test_wrong_numbers_of_comprehensions_are_noticed() -> None:
+    program = next(p for p in map(tc_programs.make_program, range(99)) if not p.fault)
+    program.run = lambda given: [a + 1 for a in tc_programs.Program.run(program, given)]
+    with pytest.raises(tc_check.Disagreement, match=f"seeds .{program.seed}.: interpreter: T"):
+        tc_check.check_program(program)
 
 
 def test_wrong_numbers_are_noticed() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ricci.dtypes import DType
+from ricci.dtypes import DType, to_dtype
 from ricci.ir.interpret_bind import hidden_ports
 from ricci.ir.nodes import Expr, Graph, Port, Symbol, Tensor, integer
 from ricci.ir.rewrite import free_symbols, substitute
@@ -26,12 +26,13 @@ def draw(shape: Sequence[int], dtype: str, seed: int, *special: float) -> NDArra
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
     array = np.asarray(rng.integers(0 if dtype.startswith("u") else -8, 9, shape))
-    array = array.astype(dtype) / np.dtype(dtype).type(4) if "float" in dtype else array
-    array = np.asarray(array).astype(dtype)
-    for value in special:
-        if array.size:
-            array.reshape(-1)[rng.integers(array.size)] = value
-    return array
+    exact = "float64" if "float" in dtype else dtype
+    array = np.asarray(array / 4 if "float" in dtype else array).astype(exact)
+    with np.errstate(all="ignore"):
+        for value in special:
+            if array.size:
+                array.reshape(-1)[rng.integers(array.size)] = np.asarray(value).astype(exact)
+        return np.asarray(to_dtype(array, DType(dtype).numpy()))
 
 
 class Strange:
@@ -141,7 +142,7 @@ def _array(tensor: Tensor, sizes: Sizes, rng: random.Random, wrong: bool) -> str
         return _wrong_array(shape, dtype, rng)
     special = ""
     if rng.random() < 0.4:
-        kinds = {"f": _REALS, "i": _INTS, "b": ["True", "False"]}[dtype[0]]
+        kinds = _REALS if "float" in dtype else _INTS if "int" in dtype else ["True", "False"]
         special = "".join(f", {rng.choice(kinds)}" for _ in range(rng.choice([1, 2, 8])))
     return f"draw({tuple(shape)}, {dtype!r}, {rng.randrange(1000)}{special})"
 

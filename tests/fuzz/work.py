@@ -19,6 +19,10 @@ STEPS = 100
 """Steps that the loops of a call make at most: the setting RICCI_LOOP_STEPS of the fuzzer."""
 
 
+class Skipped(Exception):
+    """A case that is too much work to run."""
+
+
 def work_of(graph: Graph) -> float:
     """Points of all assignments, with each size at its bound."""
     return sum(_work(step) for step in graph.operations)

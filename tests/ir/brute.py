@@ -179,8 +179,8 @@ def _scalar(expr: Expr, env: Env, arrays: dict[Tensor, np.ndarray]) -> Any:
         case Cast():
             return _cast(_scalar(expr.operand, env, arrays), expr.dtype)
         case Apply():
-            argument = _scalar(expr.arguments[0], env, arrays)
-            return _fit(_FUNCTIONS[expr.function](argument), expr.dtype)
+            arguments = [_scalar(x, env, arrays) for x in expr.arguments]
+            return _fit(_FUNCTIONS[expr.function](*arguments), expr.dtype)
         case Access():
             return arrays[expr.tensor][_position(expr, env, arrays)].item()
 
@@ -222,9 +222,10 @@ _REDUCE: dict[str, Callable[[Any, Any], Any]] = {
     "and": operator.and_, "or": operator.or_,
 }  # fmt: skip
 
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "sign": lambda x: (x > 0) - (x < 0),
     "floor": math.floor, "ceil": math.ceil, "round": _round,
     "frac": lambda x: x - math.trunc(x), "cos": math.cos,
     "sin": math.sin, "tanh": math.tanh, "exp": math.exp, "erf": math.erf, "atan": math.atan,
+    "fdim": lambda x, y: 0.0 if x <= y else x - y, "fma": lambda x, y, z: x * y + z,
 }  # fmt: skip

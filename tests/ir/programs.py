@@ -21,6 +21,7 @@ import numpy as np
 
 from ricci.dtypes import DType
 from ricci.ir import shapes
+from ricci.ir.functions import ARITY
 from ricci.ir.nodes import (
     Access,
     Apply,
@@ -251,8 +252,9 @@ class _Maker:
             return self.converted(dtype)
         if kind < 0.45:
             names: tuple[Function, ...] = ("abs", "sign")
-            names += ("floor", "ceil", "round") if dtype.is_real else ()
-            return Apply(self.rng.choice(names), (self.leaf(dtype),))
+            names += ("floor", "ceil", "round", "fdim", "fma") if dtype.is_real else ()
+            name = self.rng.choice(names)
+            return Apply(name, tuple(self.leaf(dtype) for _ in range(ARITY[name])))
         if kind < 0.6 and dtype.is_int:
             return self.quotient(dtype, depth)
         op: BinaryOp = self.rng.choice(("add", "sub", "mul", "min", "max"))

@@ -313,3 +313,17 @@ def test_contractions_equal_einsum() -> None:
     np.testing.assert_allclose(found["c"], np.einsum("nik,knj->nij", a, b), 1e-12, 1e-12)
     part = np.einsum("nik,knj->ji", a[:, :, :30], b[:30])
     np.testing.assert_allclose(found["d"], part, 1e-12, 1e-12)
+
+
+def test_all_values_of_a_point_are_computed_before_its_targets_are_written() -> None:
+    text = """graph g { input x = x: real[3];
+      a: real[3], b: real[3], d: real[], t: real[3] = f(x) {
+        a[i] = x[i] for i < 3; b[i] = 2.0 * x[i] for i < 3; d[] = 5.0;
+        a[i], b[i] := b[i], a[i] for i < 3;
+        d[], t[i] := 0.0, d[] for i < 3;
+      }
+      output a = a; output b = b; output t = t; }"""
+    found = run(text, {"x": np.array([1.0, 2.0, 3.0])}, real="float64")
+    assert found["a"].tolist() == [2.0, 4.0, 6.0]
+    assert found["b"].tolist() == [1.0, 2.0, 3.0]
+    assert found["t"].tolist() == [5.0, 0.0, 0.0]

@@ -88,6 +88,38 @@ def test_literals_of_every_type_read_back() -> None:
     assert [repr(v) for v in found] == [repr(v) for v in values]
 
 
+QUANTIZED = """\
+graph main.G {
+  input optional o = ;
+  input optional x = x: real[2];
+  y: real[2] = `=`(x) {
+    y[i] = x[i]  for i < 2;
+  }
+  output y = y;
+  quantize main.G.x = steps(x);
+  quantize main.G.l.y = quant.steps{n = "[1, null]"}(y);
+  quantize `a b` = `for`{n = "\\"no\\""}(y);
+}
+"""
+
+
+def test_quantization_and_absent_inputs_read_back() -> None:
+    graph = parse_graph(QUANTIZED)
+    assert _round_trip(graph) == QUANTIZED
+    assert [(p.name, len(p.tensors), p.optional) for p in graph.inputs] == [
+        ("o", 0, True),
+        ("x", 1, True),
+    ]
+    first, second, third = graph.quantization
+    assert (first.tensor, first.name, first.operator) == (
+        graph.inputs[1].tensors[0],
+        "main.G.x",
+        "steps",
+    )
+    assert second.tensor is third.tensor is graph.outputs[0].tensors[0]
+    assert second.attributes == (("n", "[1, null]"),)
+
+
 @pytest.mark.parametrize("name", ["a b", "x`y", "for", "real", "1x", "é", "a.b.c", "x@2", "", "~"])
 def test_any_name_reads_back(name: str) -> None:
     graph = _graph_of([integer(1), integer(2)], (name, name))

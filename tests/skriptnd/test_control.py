@@ -107,7 +107,8 @@ def test_updates_and_quantization() -> None:
     new: dict[str, np.ndarray] = {}
     interpret(graph, {"x": A}, {"main.G.l.m": Z}, updated=new)
     np.testing.assert_allclose(new["main.G.l.m"], Z / 2 + A)
-    found = [(t.name, name, dict(a)["a"]) for t, name, a in graph.quantization]
+    found = [(q.name, q.operator, dict(q.attributes)["a"]) for q in graph.quantization]
+    assert all(q.name == q.tensor.name for q in graph.quantization), "of no copies"
     assert found == [
         ("main.G.x", "q", "2"),
         ("main.G.l.m", "q", "1"),

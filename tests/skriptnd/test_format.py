@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import ricci
 from ricci.cli import main
 from ricci.diagnostics import Report
+from ricci.frontends.layout import Align, Comment, Line, Whole, render
 from ricci.frontends.skriptnd import format as formatter
 from ricci.frontends.skriptnd import syntax as s
-from ricci.frontends.skriptnd.format_layout import Align, Comment, Line, Whole, render
 from ricci.frontends.skriptnd.lexer import find_comments, tokenize
 from ricci.frontends.skriptnd.library import STDLIB
 from ricci.frontends.skriptnd.parser import parse_module
@@ -300,6 +300,6 @@ def test_arguments_of_the_library() -> None:
     with pytest.raises(ricci.Error, match="E0801"):
         ricci.format("", dialect="new")
     with pytest.raises(ricci.Error, match="E0708"):
-        ricci.format("", language="tc")
+        ricci.format("", language="fortran")
     assert ricci.format("") == ""
     assert ricci.format("# alone") == "# alone\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ricci.diagnostics import Error, Report
-from ricci.frontends.skriptnd import library, modules, parser
+from ricci.frontends import reading
+from ricci.frontends.skriptnd import library, parser
 from ricci.frontends.skriptnd.modules import Program, load_file, load_folder, load_text
 
 GRAPH = "graph G { @input { x: real[2]; } @output { y: real[2]; } @compose { y = x; } }"
@@ -152,7 +153,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_files_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modules, "LARGEST", 100)
+    monkeypatch.setattr(reading, "LARGEST", 100)
     path = tmp_path / "main.sknd"
     path.write_text("#" * 101)
     assert refused(load_file, path) == refused(load_folder, tmp_path) == "E0901"
@@ -198,7 +199,7 @@ LIBRARY = sorted(library.STDLIB.glob("*.sknd"))
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda p: p.stem)
 def test_library_parsed_piece_by_piece_is_the_whole(path: Path) -> None:
     report = Report()
-    whole = parser.parse_module(modules.read_source(path), report, path.stem)
+    whole = parser.parse_module(reading.read_source(path), report, path.stem)
     assert [d.render() for d in report.diagnostics] == []
     module = library.library_module(path.stem)
     assert module is not None

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ricci.diagnostics import Error, Report
-from ricci.frontends.skriptnd.modules import LARGEST, load_file, load_folder, load_text
+from ricci.frontends.reading import LARGEST
+from ricci.frontends.skriptnd.modules import load_file, load_folder, load_text
 
 GRAPH = "graph G { @input { x: real[2]; } @output { y: real[2]; } @compose { y = x; } }"
 

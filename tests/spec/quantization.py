@@ -49,6 +49,15 @@ operator shifted {
 operator composed {
     @input { x: real[n]; } @output { y: real[n]; }
     @compose { t = steps{n=8.0}(x); y = steps{n=2.0}(t); } }
+public operator deep {
+    @input { x: real[n]; } @output { y: real[n]; }
+    @compose { a = lowered(x); t = add(a, x); y = add(t, a); } @quantize { a.x: steps{n=16.0}; } }
+public operator same {
+    @input { x: real[n]; } @output { y: real[n]; }
+    @compose { y = x; } }
+public operator kept {
+    @input { x: real[n]; } @output { y: real[n]; } @variable { sum: real[n]; }
+    @compose { t = add(x, sum); y = add(t, x); } @update { sum = y; } }
 operator total {
     @input { x: real[n]; } @output { y: real[]; }
     @lower { y[] += x[i,], i < n; } }
@@ -94,6 +103,34 @@ A_W, B_W = "main.G.a.w", "main.G.b.w"
 def zero_point(x: Array, zero: int, scale: float, low: int, high: int) -> Array:
     codes = np.clip(zero + np.floor(np.abs(x / scale) + 0.5) * np.sign(x), low, high)
     return (codes - zero) * scale
+
+
+def deep_l(x: Array) -> Array:
+    a = 3 * q(q(x, 16), 8)
+    return q(a + x, 4) + a
+
+
+def deep_m(x: Array) -> Array:
+    a = q(3 * q(x, 16), 2)
+    return a + x + a
+
+
+def looped(s: Array, x: Array, steps: int) -> Array:
+    for _ in range(steps):
+        s = q(q(x, 2) + s, 4) + x
+    return s
+
+
+def kept_twice() -> list[Array]:
+    """What two steps keep, each of which adds what it keeps to twice what it is given."""
+    s, sums = X, [W]
+    for _ in range(2):
+        s = q(sums[-1], 4) + 2 * q(s, 2)
+        sums.append(s)
+    return sums[1:]
+
+
+TWICE = kept_twice()
 
 
 CASES = [
@@ -304,6 +341,109 @@ CASES = [
         quantize=True,
         inputs=(X,),
         expected=lambda x: q(2 * x, 2) + x,
+        oracle="NumPy",
+    ),
+    # ------------------------------------------------------ some readers of a tensor
+    case(
+        "one of two names of a tensor",
+        "b = same(x); y = add(b, x);",
+        "b.x: steps{n=2.0};",
+        lambda x: q(x, 2) + x,
+    ),
+    case(
+        "a tensor under several names",
+        "a = l: same(x); b = add(x, a); y = m: same(b);",
+        "l.x: steps{n=8.0}; l.y: steps{n=4.0}; a: steps{n=2.0}; m.y: steps{n=1.0};",
+        lambda x: q(x + q(q(q(x, 8), 4), 2), 1),
+    ),
+    case(
+        "operators in operators, with entries of their own",
+        "a = l: deep(x); b = m: deep(a); y = add(b, a);",
+        "l.x: steps{n=32.0}; l.a.x: steps{n=8.0}; l.t: steps{n=4.0}; m.a.y: steps{n=2.0};",
+        lambda x: deep_m(deep_l(q(x, 32))) + deep_l(q(x, 32)),
+    ),
+    case(
+        "an item of packs that a loop collects",
+        "w, [s, t] = with v = x do..(2) { u = add(v, v); yield u, v; }; y = add(s, t);",
+        "t: steps{n=2.0};",
+        lambda x: x + q(2 * x, 2),
+    ),
+    case(
+        "the body of a loop that reads a tensor of the graph",
+        "y = with s = x do..(3) b: { t = m: same(x); u = add(t, s); v = add(u, x); yield v; };",
+        "b.m.x: steps{n=2.0}; b.u: steps{n=4.0};",
+        lambda x: looped(x, x, 3),
+    ),
+    case(
+        "a branch that reads a tensor of the graph",
+        "c = positive(x); t = if c then l: same(x) else x; y = add(t, x);",
+        "l.x: steps{n=2.0};",
+        lambda x: q(x, 2) + x,
+    ),
+    Case(
+        section="2.14",
+        name="results that are one tensor",
+        program=OPERATORS
+        + """
+        graph G { @input { x: real[4]; } @output { y: real[4]; z: real[4]; u: real[4]; }
+            @compose { y = add(x, x); z = y; u = x; }
+            @quantize { x: steps{n=8.0}; y: steps{n=4.0}; z: steps{n=2.0}; u: steps{n=1.0}; } }
+        """,
+        quantize=True,
+        inputs=(X,),
+        expected=lambda x: (
+            q(2 * q(x, 8), 4),
+            q(q(2 * q(x, 8), 4), 2),
+            q(q(x, 8), 1),
+        ),
+        oracle="NumPy",
+    ),
+    Case(
+        section="2.14",
+        name="an output that its operator keeps as it is",
+        program=OPERATORS
+        + """
+        graph G { @input { x: real[4]; } @output { y: real[4]; }
+            @compose { t = l: kept(x); y = add(t, x); }
+            @quantize { t: steps{n=2.0}; l.sum: steps{n=4.0}; } }
+        """,
+        quantize=True,
+        variables={"main.G.l.sum": W},
+        calls=[
+            Call((X,), q(q(W, 4) + 2 * X, 2) + X, updated={"main.G.l.sum": q(W, 4) + 2 * X}),
+        ],
+        oracle="NumPy",
+    ),
+    Case(
+        section="2.14",
+        name="a variable in a loop",
+        program=OPERATORS
+        + """
+        graph G { @input { x: real[4]; } @output { y: real[4]; }
+            @compose { y = with s = x do..(2) b: { t = l: kept(s); yield t; }; }
+            @quantize { b.l.sum: steps{n=4.0}; b.l.x: steps{n=2.0}; } }
+        """,
+        quantize=True,
+        variables={"main.G.b.l.sum": W},
+        calls=[Call((X,), TWICE[1], updated={"main.G.b.l.sum": TWICE[1]})],
+        oracle="NumPy",
+    ),
+    Case(
+        section="2.14",
+        name="a sub-graph with a variable, twice",
+        program=OPERATORS
+        + """
+        graph G { @input { x: real[4]; } @output { y: real[4]; }
+            @compose { c = positive(x); a = if c then K(x) else x; b = if c then K(a) else x;
+                y = add(a, b); }
+            @quantize { main.K.w: steps{n=2.0}; } }
+        graph K { @input { x: real[4]; } @output { y: real[4]; } @variable { w: real[4]; }
+            @compose { y = add(x, w); } }
+        """,
+        quantize=True,
+        variables={"main.K.w": W},
+        inputs=(X,),
+        expected=lambda x: 2 * x + 3 * q(W, 2),
         oracle="NumPy",
     ),
     # ----------------------------------------------------------------- mistakes

@@ -16,7 +16,7 @@ from rich.table import Table
 from ricci.progress import show_progress
 
 from ..compare import TARGETS
-from ..goldens import FILES, check_golden, marker
+from ..goldens import SKRIPTND, check_golden, marker
 from ..operators.execute import check as check_operator
 from ..operators.execute import check_rejected
 from ..operators.families import FAMILIES
@@ -75,7 +75,7 @@ def make_rows() -> list[Row]:
         rows |= {part.name: part for part in parts}
     for case in all_cases():
         rows[case.section].add(case.name, partial(check_case, case), case.oracle)
-    for path in FILES:
+    for path in SKRIPTND:
         row = rows[SECTION_OF_CODE[marker(path)[0]]]
         row.add(path.stem, _same(partial(check_golden, path)), "golden")
     for family in FAMILIES:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ..compare import TARGETS
-from ..goldens import FILES, marker
+from ..goldens import SKRIPTND, marker
 from . import all_cases
 from .case import Case
 from .execute import check
@@ -30,4 +30,4 @@ def test_every_case_belongs_to_a_section() -> None:
     numbers = {section.number for section in SECTIONS}
     assert {case.section for case in CASES_FOUND} <= numbers
     assert set(SECTION_OF_CODE.values()) <= numbers
-    assert {marker(path)[0] for path in FILES} <= set(SECTION_OF_CODE)
+    assert {marker(path)[0] for path in SKRIPTND} <= set(SECTION_OF_CODE)

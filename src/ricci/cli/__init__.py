@@ -35,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         print(f"ricci: cannot write the output: {os.strerror(problem.errno)}", file=sys.stderr)
         return 1
+    except MemoryError as problem:
+        print(f"ricci: not enough memory: {problem}", file=sys.stderr)
+        return 1
     except Exception as problem:
         report_bug(problem, arguments)
         return 3

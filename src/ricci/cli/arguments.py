@@ -15,7 +15,7 @@ Action = Callable[[argparse.Namespace], int]
 
 def make_parser() -> argparse.ArgumentParser:
     from .. import __version__
-    from . import bench, check, fmt, init, run, settings, show
+    from . import bench, check, convert, fmt, init, run, settings, show, tune
 
     parser = argparse.ArgumentParser(
         prog="ricci",
@@ -29,7 +29,9 @@ def make_parser() -> argparse.ArgumentParser:
     run.register(commands)
     init.register(commands)
     fmt.register(commands)
+    convert.register(commands)
     bench.register(commands)
+    tune.register(commands)
     settings.register(commands)
     return parser
 
@@ -48,8 +50,10 @@ def add_command(
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The arguments that choose a graph and bind its attributes."""
-    parser.add_argument("path", help="a model folder, or a .sknd file")
-    parser.add_argument("--graph", metavar="NAME", help="the graph to take (default: the first)")
+    parser.add_argument("path", help="a model folder, or a .sknd or .tc file")
+    parser.add_argument(
+        "--graph", metavar="NAME", help="the graph, or function, to take (default: the first)"
+    )
     add_bindings(parser)
 
 
@@ -78,17 +82,29 @@ def add_quantize(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_gradient(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--gradient", action="store_true", help="take the gradients, derived from the formulas"
+    )
+
+
 def add_execution(parser: argparse.ArgumentParser) -> None:
     """The arguments that say how to compile, and what to call with."""
     parser.add_argument(
         "--target", choices=["cpu", "interpreter"], default="cpu", help="(default: cpu)"
     )
+    add_calls(parser)
+
+
+def add_calls(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say how native code is made, and what to call with."""
     knobs = {k.name: k for k in config.KNOBS}
     parser.add_argument(
         "--threads", type=positive, metavar="N", help=knobs["threads"].help.partition(";")[0]
     )
     add_types(parser)
     add_quantize(parser)
+    add_gradient(parser)
     parser.add_argument(
         "--input",
         metavar="NAME=FILE",
@@ -100,19 +116,25 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--random", type=natural, metavar="SEED", help="draw the inputs that are not given"
     )
+    add_sizes(parser, "an open size, for inputs that are drawn: s=32")
+
+
+def add_sizes(parser: argparse.ArgumentParser, help: str) -> None:
     parser.add_argument(
-        "--set",
-        metavar="NAME=N",
-        action="append",
-        default=[],
-        type=split_size,
-        help="an open size, for inputs that are drawn: s=32",
+        "--set", metavar="NAME=N", action="append", default=[], type=split_size, help=help
+    )
+
+
+def add_tuned(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tuned", action="store_true", help="compute as `ricci tune` has found best"
     )
 
 
 def add_types(parser: argparse.ArgumentParser) -> None:
     """The dtypes that stand for the abstract types of the language."""
-    reals, ints = ["float16", "float32", "float64"], ["int8", "int16", "int32", "int64"]
+    reals = ["float16", "bfloat16", "float32", "float64"]
+    ints = ["int8", "int16", "int32", "int64"]
     parser.add_argument("--real", choices=reals, default="float32", help="(default: float32)")
     parser.add_argument("--int", choices=ints, default="int64", help="(default: int64)")
 

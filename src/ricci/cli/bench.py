@@ -5,7 +5,15 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 
-from .arguments import Commands, add_command, add_execution, add_json, add_model, positive
+from .arguments import (
+    Commands,
+    add_command,
+    add_execution,
+    add_json,
+    add_model,
+    add_tuned,
+    positive,
+)
 from .model import compile_model, load_model
 from .output import print_json, print_table
 from .run import measure, read_inputs
@@ -15,6 +23,7 @@ def register(commands: Commands[ArgumentParser]) -> None:
     parser = add_command(commands, "bench", "time a graph on random inputs", bench)
     add_model(parser)
     add_execution(parser)
+    add_tuned(parser)
     parser.add_argument(
         "--calls", type=positive, default=20, metavar="N", help="calls to time (default: 20)"
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from .. import api
 from ..diagnostics import Diagnostic, Error
-from ..frontends.skriptnd.syntax import Operator
+from ..model import Model
 from .arguments import Commands, add_bindings, add_command, add_json
 from .model import load_model
 from .output import count, print_diagnostics, print_json
@@ -14,7 +13,7 @@ from .output import count, print_diagnostics, print_json
 
 def register(commands: Commands[ArgumentParser]) -> None:
     parser = add_command(commands, "check", "check programs and their weights", check)
-    parser.add_argument("path", nargs="+", help="model folders or .sknd files")
+    parser.add_argument("path", nargs="+", help="model folders, .sknd or .tc files")
     add_bindings(parser)
     add_json(parser)
 
@@ -34,8 +33,11 @@ def _check_path(path: str, options: Namespace) -> dict[str, object]:
     try:
         first = load_model(options, path)
         findings = first.warnings
-        rest = [_load_other(options, path, g) for g in _others(first)]
-        lines = [f"graph {m.operator.name}: {_describe(m)}" for m in (first, *rest)]
+        rest = [_load_other(options, path, first, name) for name in _others(first)]
+        more = {w: None for m in rest for w in m.warnings if w not in findings}
+        print_diagnostics(tuple(more))
+        findings += tuple(more)
+        lines = [f"graph {m.graph_name}: {_describe(m)}" for m in (first, *rest)]
     except Error as problem:
         ok, findings = False, problem.diagnostics
     if not options.json:
@@ -45,25 +47,23 @@ def _check_path(path: str, options: Namespace) -> dict[str, object]:
     return {"path": path, "ok": ok, "graphs": lines, "diagnostics": shown}
 
 
-def _others(first: api.Model) -> list[Operator]:
+def _others(first: Model) -> list[str]:
     """The graphs besides the first; those that only others invoke are checked as their parts."""
-    parts = first.program.subgraphs()
-    found = [g for g in first.program.graphs() if g.name not in parts]
-    return [g for g in found if g is not first.operator]
+    parts = first.origin.subgraphs
+    return [name for name in first.graphs if name not in parts and name != first.graph_name]
 
 
-def _load_other(options: Namespace, path: str, graph: Operator) -> api.Model:
+def _load_other(options: Namespace, path: str, first: Model, graph: str) -> Model:
     """Load with the values of those attributes that the graph has; the first must have all."""
-    names = {p.name for p in graph.attributes}
-    types = {p.name for p in graph.dtypes}
+    names, types = first.origin.parameters(graph)
     chosen = {
         "attrib": [pair for pair in options.attrib if pair[0] in names],
         "type": [pair for pair in options.type if pair[0] in types],
     }
-    return load_model(Namespace(**vars(options) | chosen), path, graph.name)
+    return load_model(Namespace(**vars(options) | chosen), path, graph)
 
 
-def _describe(model: api.Model) -> str:
+def _describe(model: Model) -> str:
     text = count(len(model.graph.operations), "operation")
     if not len(model.variables):
         return text

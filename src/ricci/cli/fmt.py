@@ -10,9 +10,10 @@ from difflib import unified_diff
 from pathlib import Path
 
 from ..diagnostics import Error, error
+from ..frontends.reading import LARGEST, read_source
 from ..frontends.skriptnd.format import DIALECTS, format_source
-from ..frontends.skriptnd.modules import LARGEST, read_source
 from ..frontends.skriptnd.storage import write_file
+from ..frontends.tc.printer import format_source as format_tc
 from ..source import Source
 from .arguments import Commands, add_command
 from .output import print_diagnostics
@@ -21,7 +22,9 @@ from .output import print_diagnostics
 def register(commands: Commands[ArgumentParser]) -> None:
     parser = add_command(commands, "fmt", "rewrite programs in one form, with their comments", fmt)
     parser.add_argument(
-        "path", nargs="+", help=".sknd files, folders with such files, or - for stdin to stdout"
+        "path",
+        nargs="+",
+        help=".sknd and .tc files, folders with such files, or - for SkriptND from stdin to stdout",
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit code 1 if a file would change"
@@ -58,7 +61,7 @@ def _find_files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    for file in sorted(path.rglob("*.sknd")):
+    for file in sorted([*path.rglob("*.sknd"), *path.rglob("*.tc")]):
         hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
         if file.is_file() and not hidden:
             yield file
@@ -74,7 +77,10 @@ def _format_file(file: Path, options: Namespace) -> int:
 
 def _format(source: Source, options: Namespace) -> int:
     """Format one text and say, or show, whether it changed."""
-    text = format_source(source, options.dialect)
+    if source.path is not None and source.path.suffix == ".tc":
+        text = format_tc(source)
+    else:
+        text = format_source(source, options.dialect)
     changed = text != source.text
     if options.diff:
         sys.stdout.writelines(_difference(source, text))

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from .. import api
 from ..frontends.skriptnd.attributes import Written
+from ..model import Model
 from .output import print_diagnostics
 
 if TYPE_CHECKING:
     from ..runtime.executable import Executable
 
 
-def load_model(options: Namespace, path: str | None = None, graph: str | None = None) -> api.Model:
-    """Load the model as `--graph`, `--attrib`, `--type` and `--quantize` say; show warnings.
+def load_model(options: Namespace, path: str | None = None, graph: str | None = None) -> Model:
+    """Load the model as the options that choose one say; show warnings.
 
     Those of a program are shown with its first graph, not again for a `graph` besides.
     """
@@ -26,9 +27,11 @@ def load_model(options: Namespace, path: str | None = None, graph: str | None = 
     )
     if graph is None:
         print_diagnostics(model.warnings)
-    return model.quantized() if getattr(options, "quantize", False) else model
+    model = model.quantized() if getattr(options, "quantize", False) else model
+    return model.gradient() if getattr(options, "gradient", False) else model
 
 
-def compile_model(model: api.Model, options: Namespace) -> Executable:
-    """Compile as `--target`, `--threads`, `--real` and `--int` say."""
-    return model.compile(options.target, options.threads, options.real, options.int)
+def compile_model(model: Model, options: Namespace) -> Executable:
+    """Compile as `--target`, `--threads`, `--real`, `--int` and `--tuned` say."""
+    tuned = "tuned" if getattr(options, "tuned", False) else None
+    return model.compile(options.target, options.threads, options.real, options.int, options=tuned)

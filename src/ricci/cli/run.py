@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from argparse import ArgumentParser, Namespace
@@ -14,13 +15,23 @@ from numpy.lib.format import MAGIC_PREFIX, open_memmap
 from numpy.typing import NDArray
 
 from ..diagnostics import error
+from ..dtypes import DType, to_bfloat16, to_dtype
 from ..frontends.skriptnd.folder import make_folder
 from ..frontends.skriptnd.storage import read_tensor, write_tensor
+from ..ir.interpret import MOST_ELEMENTS
 from ..ir.interpret_bind import hidden_ports
 from ..ir.nodes import Graph, Port, Symbol, Tensor
 from ..ir.rewrite import walk
 from ..ir.shapes import as_int, evaluate
-from .arguments import Commands, add_command, add_execution, add_json, add_model, positive
+from .arguments import (
+    Commands,
+    add_command,
+    add_execution,
+    add_json,
+    add_model,
+    add_tuned,
+    positive,
+)
 from .model import compile_model, load_model
 from .output import print_json, print_table
 
@@ -32,6 +43,7 @@ def register(commands: Commands[ArgumentParser]) -> None:
     parser = add_command(commands, "run", "call a graph with arrays", run)
     add_model(parser)
     add_execution(parser)
+    add_tuned(parser)
     parser.add_argument(
         "--output",
         metavar="WHERE",
@@ -79,18 +91,30 @@ def read_inputs(graph: Graph, options: Namespace) -> dict[str, Value]:
         if name not in known:
             notes = [f"it has: {', '.join(sorted(known)) or 'none'}"]
             raise error("E0801", f"the graph has no input `{name}`", notes=notes)
-    sizes = read_sizes(graph, options.set)
+    sizes = dict(read_sizes(graph, options.set))
     rng = None if options.random is None else np.random.default_rng(options.random)
     values: dict[str, Value] = {}
     lengths = {tensor: symbol for symbol, tensor in graph.sizes}
     for port in visible_ports(graph.inputs):
         if port.name in files:
             arrays = [_read_array(Path(f)) for f in files[port.name].split(",")]
+            if port.tensors and port.tensors[0].dtype is DType.BFLOAT16:
+                arrays = [to_bfloat16(a) if a.dtype == np.float32 else a for a in arrays]
             values[port.name] = arrays if port.packed else arrays[0]
-        elif port.tensors or not port.optional:
+            _note_sizes(port, arrays, sizes)
+    for port in visible_ports(graph.inputs):
+        if port.name not in files and (port.tensors or not port.optional):
             length = None if port.length is None else lengths[port.length]
             values[port.name] = _draw_port(port, rng, sizes, length)
     return values
+
+
+def _note_sizes(port: Port, arrays: Sequence[Array], sizes: dict[Symbol, int]) -> None:
+    """Let sizes be what a given array says: those that are an extent of it."""
+    for tensor, array in zip(port.tensors, arrays, strict=False):
+        for extent, size in zip(tensor.shape, array.shape, strict=False):
+            if isinstance(extent, Symbol):
+                sizes.setdefault(extent, size)
 
 
 def visible_ports(ports: Sequence[Port]) -> list[Port]:
@@ -163,10 +187,14 @@ def _draw(tensor: Tensor, rng: np.random.Generator, sizes: Mapping[Symbol, int])
             help=f"--set {absent[0].name}=N gives it",
         )
     shape = tuple(evaluate(e, sizes) for e in tensor.shape)
+    if math.prod(n or 1 for n in shape) > MOST_ELEMENTS:
+        message = f"input `{tensor.name}` has too many elements: shape {list(shape)}"
+        raise error("E0901", message, tensor.span)
     if tensor.dtype.is_real:
-        return rng.standard_normal(shape, np.float32)
-    bits = rng.integers(0, 2, shape)
-    return bits if tensor.dtype.is_int else bits.astype(bool)
+        values: Array = rng.standard_normal(shape, np.float32)
+    else:
+        values = rng.integers(0, 2, shape)
+    return values if tensor.dtype.is_abstract else to_dtype(values, tensor.dtype.numpy())
 
 
 # -------------------------------------------------------------------- outputs
@@ -196,6 +224,8 @@ def write_outputs(where: str, outputs: Mapping[str, Value]) -> None:
 
 
 def _write_array(path: Path, array: Array) -> None:
+    if array.dtype.name == "bfloat16":  # files hold its numbers in float32
+        array = array.astype(np.float32)
     if path.suffix == ".dat":
         write_tensor(path, array)
         return

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from .. import api
 from ..ir import nodes
 from ..ir.text import format_expr
-from .arguments import Commands, add_command, add_json, add_model, add_quantize, add_types
+from .arguments import (
+    Commands,
+    add_command,
+    add_gradient,
+    add_json,
+    add_model,
+    add_quantize,
+    add_sizes,
+    add_types,
+)
 from .model import load_model
 from .output import print_json, print_table
 from .run import visible_ports
@@ -27,9 +36,11 @@ def register(commands: Commands[ArgumentParser]) -> None:
         "graph: a table of operations (default); ir: their formulas; loops: fused "
         "kernels; llvm, asm: generated code",
     )
+    add_sizes(parser, "the value of an open size, for the last three stages: s=32")
     parser.add_argument("--graphs", action="store_true", help="name the graphs there are, no more")
     add_types(parser)
     add_quantize(parser)
+    add_gradient(parser)
     add_json(parser)
 
 
@@ -41,7 +52,7 @@ def show(options: Namespace) -> int:
     if options.stage == "graph":
         _show_operations(model.graph, options.json)
         return 0
-    text = model.show(options.stage, options.real, options.int)
+    text = model.show(options.stage, options.real, options.int, dict(options.set))
     if options.json:
         print_json({"stage": options.stage, "text": text})
     else:
@@ -63,7 +74,7 @@ def _show_operations(graph: nodes.Graph, as_json: bool) -> None:
     rows += [["variable", _tensor(t, prefix), ""] for t in graph.variables]
     rows += [*_steps(graph.operations, prefix)]
     rows += [*_ports("output", graph.outputs, prefix)]
-    rows += [_quantizer(*entry, prefix) for entry in graph.quantization]
+    rows += [_quantizer(entry, prefix) for entry in graph.quantization]
     header = ["operation", "result", "attributes"]
     if as_json:
         print_json([dict(zip(header, row, strict=True)) for row in rows])
@@ -76,11 +87,10 @@ def _ports(what: str, ports: tuple[nodes.Port, ...], prefix: str) -> Iterator[li
         yield [what, ", ".join(_tensor(t, prefix) for t in port.tensors) or port.name, ""]
 
 
-def _quantizer(
-    tensor: nodes.Tensor, operator: str, attributes: tuple[tuple[str, str], ...], prefix: str
-) -> list[str]:
-    values = "".join(f", {name}={text}" for name, text in attributes)
-    return ["quantize", _tensor(tensor, prefix), operator + values]
+def _quantizer(entry: nodes.Quantization, prefix: str) -> list[str]:
+    values = "".join(f", {name}={text}" for name, text in entry.attributes)
+    tensor = _shown(entry.name, entry.tensor, prefix)
+    return ["quantize", tensor, entry.operator + values]
 
 
 def _steps(steps: tuple[nodes.Step, ...], prefix: str, indent: str = "") -> Iterator[list[str]]:
@@ -100,5 +110,9 @@ def _steps(steps: tuple[nodes.Step, ...], prefix: str, indent: str = "") -> Iter
 
 
 def _tensor(tensor: nodes.Tensor, prefix: str) -> str:
+    return _shown(tensor.name, tensor, prefix)
+
+
+def _shown(name: str, tensor: nodes.Tensor, prefix: str) -> str:
     shape = ", ".join(map(format_expr, tensor.shape))
-    return f"{tensor.name.removeprefix(prefix)}: {tensor.dtype}[{shape}]"
+    return f"{name.removeprefix(prefix)}: {tensor.dtype}[{shape}]"

@@ -5,6 +5,7 @@ Every executor is tested against it. `docs/ir.md` states the numeric rules in wo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ from .rewrite import all_steps, free_symbols, loop_results, step_tensors
 Argument = npt.ArrayLike | Sequence[npt.ArrayLike]
 Result = Array | list[Array]
 
+MOST_ELEMENTS = 1 << 57
+"""Of a tensor, not counting dimensions without extent: NumPy refuses more of eight bytes each."""
+
 
 def interpret(
     graph: Graph,
@@ -39,10 +43,11 @@ def interpret(
     """Run a graph: arrays by output port name; a list of them for a pack.
 
     `inputs` maps port names to arrays, or lists of arrays for packs; an optional port may be
-    absent or `None`. `variables` maps `Tensor.name` to arrays. `real` and `int` name the NumPy
-    dtypes of abstract element types; arguments of other numeric types are converted
-    where that keeps the kind. Sums and products of reals accumulate in float64. The new values
-    of updated variables are put into `updated`, if given.
+    absent or `None`. `variables` maps `Tensor.name` to arrays. `real` and `int` name the
+    types that stand for the abstract ones; arguments of other numeric types are converted
+    where that keeps the kind. Numbers of bfloat16 are given in float32. Sums and products of
+    reals accumulate in float64. The new values of updated variables are put into `updated`, if
+    given.
 
     Raises `Error`: E0801 for wrong arguments, E0804 for sizes that do not agree, E0501 for
     a check that fails, E0802 for an index out of range, E0803 for integer division by zero,
@@ -99,10 +104,12 @@ class _Run:
     def define_constant(self, tensor: Tensor) -> None:
         dtype = self.store.dtype(tensor.dtype)
         if isinstance(tensor.data, tuple):
-            array = np.array(tensor.data).astype(dtype).reshape(self.shape(tensor))
-            self.assign(tensor, array)
+            array = np.array(tensor.data).reshape(self.shape(tensor))
         elif tensor.data is not None:
-            self.assign(tensor, np.full(self.shape(tensor), tensor.data).astype(dtype))
+            array = np.full(self.shape(tensor), tensor.data)
+        else:
+            return
+        self.assign(tensor, self.store.rounded(array, tensor.dtype).astype(dtype))
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The extents of a tensor, from the symbols that are known by now."""
@@ -110,6 +117,9 @@ class _Run:
         if any(n < 0 for n in shape):
             message = f"`{tensor.name}` has a negative extent: {list(shape)}"
             raise error("E0804", message, tensor.span)
+        if math.prod(n or 1 for n in shape) > MOST_ELEMENTS:
+            message = f"`{tensor.name}` has too many elements: shape {list(shape)}"
+            raise error("E0901", message, tensor.span)
         return shape
 
     def assign(self, tensor: Tensor, array: Array) -> None:

@@ -77,7 +77,10 @@ class _Run:
         ]
         for point in product(*ranges):
             values = self.alive(self.block(point))
-            self.store_values(values, [values.of(v) for v in self.assignment.values])
+            results = [values.of(v) for v in self.assignment.values]
+            if len(results) > 1:  # what is read may be a view of what is written first
+                results = [np.array(r) for r in results]
+            self.store_values(values, results)
 
     # --------------------------------------------------------------- in blocks
 
@@ -137,6 +140,8 @@ class _Run:
             view = None if self.reduced else plain_view(array, target, values.block)
             if self.assignment.op in REDUCTIONS:
                 combine(array, target, values, result, REDUCTIONS[self.assignment.op], alive)
+                if self.is_sequential:
+                    array[...] = self.store.rounded(array, target.dtype)
             elif view is not None and view.shape == values.block.shape:
                 np.copyto(view, result, where=alive)
             else:
@@ -261,5 +266,5 @@ class _wide:
 
     def __exit__(self, *_: object) -> None:
         for tensor, array in self._narrow.items():
-            array[...] = self._store.arrays[tensor]
+            array[...] = self._store.rounded(self._store.arrays[tensor], tensor.dtype)
             self._store.arrays[tensor] = array

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..diagnostics import Error, error
-from ..dtypes import DType
+from ..dtypes import BFLOAT16, DType, from_bfloat16
 from ..source import Span
 from . import shapes
 from .interpret_block import Store
@@ -70,6 +70,8 @@ def _arguments(port: Port, inputs: Mapping[str, Any]) -> Sequence[npt.ArrayLike]
             raise error("E0801", f"input `{port.name}` is missing")
         return ()
     if not port.packed:
+        if not port.tensors and _is_empty(given):
+            return ()
         if not port.tensors:
             raise error("E0801", f"input `{port.name}` is absent from this graph")
         return (given,)
@@ -78,6 +80,10 @@ def _arguments(port: Port, inputs: Mapping[str, Any]) -> Sequence[npt.ArrayLike]
         message = f"input `{port.name}` takes {most}{len(port.tensors)} tensors, not {len(given)}"
         raise error("E0801", message)
     return tuple(given)
+
+
+def _is_empty(given: object) -> bool:
+    return isinstance(given, list | tuple) and not given
 
 
 def bind_variables(graph: Graph, variables: Mapping[str, npt.ArrayLike], store: Store) -> None:
@@ -104,6 +110,8 @@ def initial_value(tensor: Tensor) -> Array:
 def as_array(value: npt.ArrayLike, tensor: Tensor, store: Store, what: str) -> Array:
     """An argument as an array of its tensor's dtype and rank; E0801 if it is of another kind."""
     array = np.asarray(value)
+    if array.dtype == BFLOAT16:
+        array = from_bfloat16(array)
     kind = "real" if tensor.dtype.is_real else "int" if tensor.dtype.is_int else "bool"
     if array.dtype.kind not in _KINDS[kind] and array.size:
         message = f"{what} takes {tensor.dtype}, not {array.dtype}"
@@ -111,7 +119,7 @@ def as_array(value: npt.ArrayLike, tensor: Tensor, store: Store, what: str) -> A
     if array.ndim != tensor.rank:
         message = f"{what} has {tensor.rank} dimensions, the argument {array.ndim}"
         raise error("E0801", message, tensor.span)
-    return array.astype(store.dtype(tensor.dtype), copy=False)
+    return store.rounded(array, tensor.dtype).astype(store.dtype(tensor.dtype), copy=False)
 
 
 def _bind_symbols(tensors: Sequence[Tensor], store: Store) -> None:
@@ -181,10 +189,18 @@ def unknown_checks(checks: Sequence[Check], store: Store) -> list[Check]:
 
 
 def check(check: Check, store: Store) -> bool:
-    """Whether the symbols of a check are known, so that it could be made; E0501 if it fails."""
-    if any(s not in store.symbols for s in free_symbols(check.condition)):
+    """Whether the symbols of a check are known, so that it could be made; E0501 if it fails, E0803
+    if it divides by zero."""
+    known = [(s.name, store.symbols.get(s)) for s in free_symbols(check.condition)]
+    if any(value is None for _, value in known):
         return False
-    if not shapes.evaluate(check.condition, store.symbols):
+    try:
+        holds = shapes.evaluate(check.condition, store.symbols)
+    except ZeroDivisionError:
+        notes = [f"{name} = {value}" for name, value in known]
+        message = "division by zero in arithmetic of sizes"
+        raise error("E0803", message, check.span, notes=notes, calls=check.calls) from None
+    if not holds:
         raise failed_check(check, store)
     return True
 

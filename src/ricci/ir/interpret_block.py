@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..diagnostics import Call, Error, error
-from ..dtypes import DType
-from .interpret_scalar import BINARY, FUNCTIONS, Array, convert
+from ..dtypes import DType, from_bfloat16, to_bfloat16
+from .interpret_functions import FUNCTIONS
+from .interpret_scalar import BINARY, Array, convert
 from .nodes import (
     Access,
     Apply,
@@ -39,20 +40,30 @@ class Store:
     def __init__(self, real: str = "float64", int: str = "int64") -> None:
         self.arrays: dict[Tensor, Array] = {}
         self.symbols: dict[Symbol, Any] = {}
-        self._chosen = {DType.REAL: np.dtype(real), DType.INT: np.dtype(int)}
+        self._chosen = {DType.REAL: DType(real), DType.INT: DType(int)}
         self._wide: Store | None = None
 
     def dtype(self, dtype: DType) -> np.dtype[Any]:
-        """The NumPy dtype of an element type."""
-        return self._chosen[dtype] if dtype.is_abstract else dtype.numpy()
+        """The NumPy dtype that an element type is computed in: float32 for bfloat16."""
+        chosen = self._chosen.get(dtype, dtype)
+        return np.dtype(np.float32) if chosen is DType.BFLOAT16 else chosen.numpy()
+
+    def is_bfloat16(self, dtype: DType) -> bool:
+        return self._chosen.get(dtype, dtype) is DType.BFLOAT16
+
+    def rounded(self, values: Array, dtype: DType) -> Array:
+        """Values in an element type, where `dtype` holds more of them than that type."""
+        if not self.is_bfloat16(dtype):
+            return values
+        return from_bfloat16(to_bfloat16(values))
 
     @property
     def wide(self) -> Store:
         """The same with 64-bit integers: where subscripts are computed."""
-        if self._chosen[DType.INT] == np.int64:
+        if self._chosen[DType.INT] is DType.INT64:
             return self
         if self._wide is None:
-            self._wide = Store(self._chosen[DType.REAL].name)
+            self._wide = Store(self._chosen[DType.REAL].value)
             self._wide.arrays, self._wide.symbols = self.arrays, self.symbols
         return self._wide
 
@@ -182,9 +193,12 @@ class Values:
             case Binary():
                 return self._binary(node)
             case Cast():
-                return convert(self._part(node.operand), self.block.store.dtype(node.dtype))
+                store, operand = self.block.store, self._part(node.operand)
+                if store.is_bfloat16(node.dtype):
+                    return store.rounded(operand, node.dtype)
+                return convert(operand, store.dtype(node.dtype))
             case Apply():
-                return FUNCTIONS[node.function](self._part(node.arguments[0]))
+                return self._apply(node)
             case Select():
                 condition = self._part(node.condition)
                 then = self._side(node.then, condition)
@@ -209,7 +223,14 @@ class Values:
             if bad.any():
                 raise self.block.division_by_zero(bad)
             b = np.where(zero, 1, b).astype(b.dtype) if zero.any() else b
-        return BINARY[node.op](a, b)
+        return self.block.store.rounded(BINARY[node.op](a, b), node.dtype)
+
+    def _apply(self, node: Apply) -> Array:
+        arguments = [self._part(x) for x in node.arguments]
+        value = FUNCTIONS[node.function](*arguments)
+        if node.function == "nextafter" and self.block.store.is_bfloat16(node.dtype):
+            return beyond(arguments[0], value)
+        return self.block.store.rounded(value, node.dtype)
 
     # --------------------------------------------------------------- accesses
 
@@ -284,7 +305,16 @@ def constant(const: Const, store: Store) -> Array:
         return np.asarray(info.max if const.value > 0 else info.min, dtype)
     if const.dtype.is_int:
         return np.asarray(int(const.value) & (2**64 - 1), np.uint64).astype(dtype)
-    return np.asarray(const.value).astype(dtype)
+    value = np.asarray(const.value)
+    return store.rounded(value, const.dtype).astype(dtype)
+
+
+def beyond(x: Array, near: Array) -> Array:
+    """What bfloat16 has next to `x` on the side where float32 has `near`."""
+    bits = near.view(np.uint32)
+    far = np.abs(near) > np.abs(x)
+    moved = np.where(far, bits + np.uint32(0xFFFF), bits) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(near), near, np.asarray(moved, np.uint32).view(np.float32))
 
 
 def plain_view(array: Array, access: Access, block: Block) -> Array | None:

@@ -65,7 +65,7 @@ def contract(
         a, b = (_full(x, block, total.dtype) for x in operands)
         result = multiply(a, b, reduced)
         _add(total, target, values, reduced, result)
-    narrow[...] = total
+    narrow[...] = store.rounded(total, target.dtype)
     return True
 
 

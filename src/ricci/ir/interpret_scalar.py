@@ -33,19 +33,6 @@ def power(a: Array, b: Array) -> Array:
     return np.where(b >= 0, result, np.where(np.abs(a) == 1, odd, 0)).astype(a.dtype)
 
 
-def round_half_away(x: Array) -> Array:
-    """The nearest integer, halves away from zero."""
-    whole = np.trunc(x)
-    up = np.abs(x - whole) >= 0.5
-    return np.where(up, whole + np.copysign(x.dtype.type(1), x), whole)
-
-
-def erf(x: Array) -> Array:
-    """The error function, correct to float64."""
-    flat = np.asarray(x, np.float64).ravel().tolist()
-    return np.array([math.erf(v) for v in flat], x.dtype).reshape(np.shape(x))
-
-
 def convert(x: Array, dtype: np.dtype[Any]) -> Array:
     """A cast: real to integer truncates and saturates, NaN gives 0; wider integers wrap."""
     if dtype == np.bool_:
@@ -66,16 +53,6 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "eq": np.equal, "ne": np.not_equal,
     "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor,
-}  # fmt: skip
-
-FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt, "exp": np.exp, "log": np.log,
-    "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erf": erf, "round": round_half_away, "floor": np.floor, "ceil": np.ceil,
-    "frac": lambda x: x - np.trunc(x),
 }  # fmt: skip
 
 REDUCTIONS: dict[str, np.ufunc] = {

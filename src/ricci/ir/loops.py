@@ -8,7 +8,7 @@ over the sizes of a call. Scalar expressions are those of `ir.nodes`, reading te
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -86,7 +86,22 @@ class Fill:
     span: Span = field(default=NOWHERE, repr=False)
 
 
-Kernel = Reduce | Scatter | Fill
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Several `Reduce` done together: for every point of `shared`, in any order and in parallel,
+    each of them in turn.
+
+    The domain of each begins with `shared`. What one of them writes at a point of `shared`, others
+    read at the same point only.
+    """
+
+    name: str
+    shared: tuple[Index, ...]
+    kernels: tuple[Reduce, ...]
+    span: Span = field(default=NOWHERE, repr=False)
+
+
+Kernel = Reduce | Scatter | Fill | Group
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,11 +161,13 @@ class Program:
     symbols: tuple[Symbol, ...] = ()
     defined: int = 0
     checks: int = 0
+    strides: Mapping[Tensor, tuple[int, ...]] = field(default_factory=dict)
+    """Strides in elements of the inputs that are not row-major."""
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """All kernels of `actions`, also those in loops and branches, in order."""
-        return tuple(a for a in all_actions(self.actions) if isinstance(a, Reduce | Scatter | Fill))
+        return tuple(a for a in all_actions(self.actions) if isinstance(a, Kernel))
 
 
 def all_actions(block: Block) -> Iterator[Action]:
@@ -173,6 +190,8 @@ def tensors_written(kernel: Kernel) -> tuple[Tensor, ...]:
             return tuple(dict.fromkeys(t.tensor for t in kernel.assignment.targets))
         case Reduce():
             return tuple(dict.fromkeys(t.tensor for t in kernel.targets))
+        case Group():
+            return tuple(dict.fromkeys(t for k in kernel.kernels for t in tensors_written(k)))
 
 
 def expressions_of(kernel: Kernel) -> tuple[Expr, ...]:
@@ -187,6 +206,8 @@ def expressions_of(kernel: Kernel) -> tuple[Expr, ...]:
         case Reduce():
             rest = () if kernel.condition is None else (kernel.condition,)
             return (*kernel.initial, *kernel.values, *kernel.results, *kernel.locals, *rest)
+        case Group():
+            return tuple(e for k in kernel.kernels for e in expressions_of(k))
 
 
 def tensors_touched(kernel: Kernel) -> tuple[Tensor, ...]:

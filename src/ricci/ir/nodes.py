@@ -40,8 +40,15 @@ Function = Literal[
     "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
     "round",     # half away from zero
-    "floor", "ceil",
+    "floor", "ceil", "trunc",
     "frac",      # x minus x truncated toward zero
+    "cbrt", "hypot", "exp2", "exp10", "expm1", "log2", "log10", "log1p",
+    "sinpi", "cospi", "atan2",
+    "erfc", "erfcx", "erfinv", "erfcinv", "normcdf",
+    "tgamma", "lgamma", "digamma", "trigamma",
+    "j0", "j1", "y0", "y1", "i0", "i1",   # Bessel functions
+    "fma", "fdim", "fmax", "fmin", "fmod", "remainder",
+    "copysign", "nextafter", "logb",      # as in C
 ]  # fmt: skip
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -141,7 +148,10 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A built-in function of scalars; the result has the dtype of the arguments."""
+    """A built-in function of scalars; the result has the dtype of the arguments.
+
+    `ir.functions.arity` says how many there are.
+    """
 
     function: Function
     arguments: tuple[Expr, ...]
@@ -320,7 +330,7 @@ Step = Operation | Branch | Loop
 class Port:
     """A named argument or result: one tensor, or a pack of them.
 
-    An optional input that is absent from this graph has `tensors = ()` and `optional = True`.
+    An optional input that is absent from this graph has no tensors, and is no pack.
     A pack with a `length` has so many tensors in a call; the others are zeros inside the graph.
     The length, a rank-0 integer, is the tensor of a port of its own that callers do not see.
     """
@@ -346,6 +356,20 @@ class Check:
     calls: tuple[Call, ...] = field(default=(), repr=False, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Whoever reads `tensor` is to read what `operator` makes of it; several act in their order.
+
+    `name` is the scoped name under which a program speaks of the tensor; `attributes` are the names
+    and values, as JSON, that the operator is given.
+    """
+
+    tensor: Tensor
+    name: str
+    operator: str
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """A whole program.
@@ -366,7 +390,7 @@ class Graph:
     sizes: tuple[tuple[Symbol, Tensor], ...] = ()
     checks: tuple[Check, ...] = ()
     updates: tuple[tuple[Tensor, Tensor], ...] = ()
-    quantization: tuple[tuple[Tensor, str, tuple[tuple[str, str], ...]], ...] = ()
+    quantization: tuple[Quantization, ...] = ()
     span: Span = field(default=NOWHERE, repr=False)
 
 

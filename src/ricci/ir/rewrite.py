@@ -71,8 +71,12 @@ def subscript_parts(subscript: Subscript) -> tuple[Expr, ...]:
     return (subscript.index,)
 
 
-def walk(*roots: Expr) -> Iterator[Expr]:
-    """Every node of the expressions once, parts before wholes."""
+def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) -> Iterator[Expr]:
+    """Every node of the expressions once, parts before wholes.
+
+    `parts` tells what a node is made of: `children`, if it is not given.
+    """
+    parts = children if parts is None else parts
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
@@ -82,7 +86,7 @@ def walk(*roots: Expr) -> Iterator[Expr]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack.extend((child, False) for child in reversed(children(node)))
+            stack.extend((part, False) for part in reversed(parts(node)))
 
 
 def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
@@ -369,7 +373,9 @@ def substitute_graph(graph: Graph, replacements: Mapping[Tensor, Tensor]) -> Gra
         constants=new_all(graph.constants),
         sizes=tuple((s, replacements.get(t, t)) for s, t in graph.sizes),
         updates=tuple((replacements.get(a, a), replacements.get(b, b)) for a, b in graph.updates),
-        quantization=tuple((replacements.get(t, t), n, a) for t, n, a in graph.quantization),
+        quantization=tuple(
+            replace(q, tensor=replacements.get(q.tensor, q.tensor)) for q in graph.quantization
+        ),
     )
 
 
@@ -377,14 +383,37 @@ def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
     """The steps and those of the regions in them, outer ones first."""
     for step in steps:
         yield step
-        match step:
-            case Branch():
-                for region in (*step.conditions, *step.branches):
-                    yield from all_steps(region.operations)
-            case Loop():
-                yield from all_steps(step.body.operations)
-                if step.condition is not None:
-                    yield from all_steps(step.condition.operations)
+        for region in regions(step):
+            yield from all_steps(region.operations)
+
+
+def regions(step: Step) -> tuple[Region, ...]:
+    """The parts of the graph that a step runs."""
+    match step:
+        case Operation():
+            return ()
+        case Branch():
+            return (*step.conditions, *step.branches)
+        case Loop():
+            return (step.body,) if step.condition is None else (step.body, step.condition)
+
+
+def map_regions(step: Step, f: Callable[[Region], Region]) -> Step:
+    """The step with every region of its own replaced."""
+    match step:
+        case Operation():
+            return step
+        case Branch():
+            conditions, branches = map(f, step.conditions), map(f, step.branches)
+            return replace(step, conditions=tuple(conditions), branches=tuple(branches))
+        case Loop():
+            condition = None if step.condition is None else f(step.condition)
+            return replace(step, body=f(step.body), condition=condition)
+
+
+def results(step: Step) -> tuple[Tensor, ...]:
+    """The tensors that a step computes for those around it."""
+    return loop_results(step) if isinstance(step, Loop) else step.outputs
 
 
 def loop_results(loop: Loop) -> tuple[Tensor, ...]:

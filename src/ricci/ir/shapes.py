@@ -256,12 +256,20 @@ def equal(a: Expr, b: Expr) -> bool:
 
 def less(a: Expr, b: Expr) -> bool:
     """Whether `a < b` certainly holds."""
-    return interval(sub(simplify(b), simplify(a)))[0] >= 1
+    return _least_difference(a, b) >= 1
 
 
 def less_equal(a: Expr, b: Expr) -> bool:
     """Whether `a <= b` certainly holds."""
-    return interval(sub(simplify(b), simplify(a)))[0] >= 0
+    return _least_difference(a, b) >= 0
+
+
+def _least_difference(a: Expr, b: Expr) -> float:
+    """What `b - a` is at least; nothing is known of what always divides by zero."""
+    try:
+        return interval(sub(simplify(b), simplify(a)))[0]
+    except ZeroDivisionError:
+        return float("-inf")
 
 
 def logical_not(a: Expr) -> Expr:

@@ -7,8 +7,23 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import numpy as np
+
 from ..dtypes import DType
-from .nodes import Apply, Binary, Cast, Const, Expr, Index, Local, Select, Symbol, Unary
+from .interpret_functions import FUNCTIONS
+from .nodes import (
+    Apply,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Function,
+    Index,
+    Local,
+    Select,
+    Symbol,
+    Unary,
+)
 
 Value = bool | int | float
 
@@ -72,9 +87,17 @@ def _value(node: Expr, done: Mapping[int, Value], env: Mapping[Any, int]) -> Val
         case Cast():
             return _cast(done[id(node.operand)], node.dtype)
         case Apply():
-            return _FUNCTIONS[node.function](done[id(node.arguments[0])])
+            return _apply(node.function, [done[id(x)] for x in node.arguments])
         case _:
             raise KeyError(node)
+
+
+def _apply(function: Function, arguments: list[Value]) -> Value:
+    known = _FUNCTIONS.get(function)
+    if known is not None:
+        return known(*arguments)
+    with np.errstate(all="ignore"):
+        return float(FUNCTIONS[function](*[np.float64(x) for x in arguments]))
 
 
 def integer_power(a: Value, b: Value) -> Value:
@@ -121,7 +144,7 @@ _BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "and": operator.and_, "or": operator.or_, "xor": operator.xor,
 }  # fmt: skip
 
-_FUNCTIONS: dict[str, Callable[[Value], Value]] = {
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
     "abs": abs, "sign": _sign, "round": _round,
     "floor": lambda x: float(math.floor(x)), "ceil": lambda x: float(math.ceil(x)),
     "frac": lambda x: x - math.trunc(x),
@@ -133,3 +156,4 @@ _FUNCTIONS: dict[str, Callable[[Value], Value]] = {
         )
     },
 }  # fmt: skip
+"""Those that raise errors outside their domain, or that integers stay integers in."""

@@ -10,6 +10,7 @@ from .loops import (
     Buffer,
     Choose,
     Fill,
+    Group,
     Kernel,
     Point,
     Program,
@@ -74,6 +75,10 @@ def _format_kernel(kernel: Kernel, outer: Names) -> list[str]:
             return [format_assignment(kernel.assignment, outer) + parallel]
         case Reduce():
             return _format_reduce(kernel, names)
+        case Group():
+            head = f"together for {_bounds(kernel.shared, names)}:"
+            parts = [line for k in kernel.kernels for line in _format_reduce(k, Names(names))]
+            return [head, *(f"  {line}" for line in parts)]
 
 
 def _format_reduce(kernel: Reduce, names: Names) -> list[str]:

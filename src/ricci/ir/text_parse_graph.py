@@ -15,6 +15,7 @@ from .nodes import (
     Loop,
     Operation,
     Port,
+    Quantization,
     Region,
     Scalar,
     Step,
@@ -256,10 +257,15 @@ class GraphParser(StatementParser):
         self.expect("=")
         return old, self.tensor()
 
-    def _quantization(self) -> tuple[Tensor, str, tuple[tuple[str, str], ...]]:
-        tensor = self.tensor()
+    def _quantization(self) -> Quantization:
+        name = self.name()
         self.expect("=")
-        return tensor, self.name(), self._attributes()
+        operator = self.name()
+        attributes = self._attributes() if self.token.text == "{" else ()
+        self.expect("(")
+        tensor = self.tensor()
+        self.expect(")")
+        return Quantization(tensor, name, operator, attributes)
 
 
 def parse_graph(text: str, name: str = "<ir>") -> Graph:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ..dtypes import DType
 from .nodes import (
@@ -28,6 +28,7 @@ from .nodes import (
     Loop,
     Operation,
     Port,
+    Quantization,
     Region,
     Remap,
     Scalar,
@@ -318,7 +319,7 @@ class Printer:
         lines += [self._port("output", p) for p in graph.outputs]
         lines += [f"size {self.names.of(s)} = {self.tensor(t)};" for s, t in graph.sizes]
         lines += [f"update {self.tensor(a)} = {self.tensor(b)};" for a, b in graph.updates]
-        lines += [self._quantization(*entry) for entry in graph.quantization]
+        lines += map(self._quantization, graph.quantization)
         return [f"graph {quote_name(graph.name)} {{", *_indent(lines), "}"]
 
     def _symbol(self, word: str, symbol: Symbol) -> str:
@@ -358,11 +359,10 @@ class Printer:
             return f"[{', '.join(format_expr(e, self.names) for e in part)}]"
         return format_expr(part, self.names)
 
-    def _quantization(
-        self, tensor: Tensor, name: str, attributes: Sequence[tuple[str, str]]
-    ) -> str:
-        items = ", ".join(f"{quote_name(k)} = {json.dumps(v)}" for k, v in attributes)
-        return f"quantize {self.tensor(tensor)} = {quote_name(name)}{{{items}}};"
+    def _quantization(self, entry: Quantization) -> str:
+        items = ", ".join(f"{quote_name(k)} = {json.dumps(v)}" for k, v in entry.attributes)
+        operator = quote_name(entry.operator) + (f"{{{items}}}" if items else "")
+        return f"quantize {quote_name(entry.name)} = {operator}({self.tensor(entry.tensor)});"
 
 
 def _indent(lines: Iterable[str]) -> list[str]:

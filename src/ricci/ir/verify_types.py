@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import DType
+from .functions import ARITY, OF_INTEGERS
 from .nodes import (
     COMPARISONS,
     LOGICAL,
@@ -16,9 +17,6 @@ from .nodes import (
     Select,
     Unary,
 )
-
-_EXACT = frozenset({"abs", "sign"})
-"""The functions that take integers too."""
 
 
 def agree(a: DType, b: DType, concrete: bool) -> bool:
@@ -44,7 +42,7 @@ def type_fault(node: Expr, concrete: bool) -> str:
             fits = _is_arithmetic(node.dtype) and _is_arithmetic(node.operand.dtype)
             return "" if fits else f"a cast of {node.operand.dtype} to {node.dtype}"
         case Apply():
-            return _apply_fault(node)
+            return _apply_fault(node, concrete)
         case Access():
             return _access_fault(node)
         case _:
@@ -92,10 +90,13 @@ def _select_fault(node: Select, concrete: bool) -> str:
     return ""
 
 
-def _apply_fault(node: Apply) -> str:
-    if len(node.arguments) != 1:
-        return f"{len(node.arguments)} arguments"
-    takes = node.dtype.is_numeric if node.function in _EXACT else node.dtype.is_real
+def _apply_fault(node: Apply, concrete: bool) -> str:
+    if len(node.arguments) != ARITY[node.function]:
+        return f"{len(node.arguments)} arguments of `{node.function}`"
+    other = [x.dtype for x in node.arguments if not agree(x.dtype, node.dtype, concrete)]
+    if other:
+        return f"arguments of {node.dtype} and {other[0]}"
+    takes = node.dtype.is_numeric if node.function in OF_INTEGERS else node.dtype.is_real
     return "" if takes else f"`{node.function}` of {node.dtype}"
 
 

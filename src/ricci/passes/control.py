@@ -11,7 +11,7 @@ were a graph, whose results are the tensors that anything later reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..dtypes import DType
@@ -42,9 +42,11 @@ from ..ir.nodes import (
 from ..ir.rewrite import free_symbols, tensors_read
 from .control_state import LoopState, assign, store
 from .fuse import fuse
+from .groups import group_kernels
 from .kernels import make_kernels
 from .parts import Parts
 from .prune import remove_dead
+from .siblings import merge_siblings
 from .views import Views, count_of, find_views, root_of
 
 
@@ -74,12 +76,15 @@ class Lowered:
     """Tensors that several kernels write, in branches and loops."""
 
 
-def lower_control(graph: Graph, conditions: Sequence[Expr] = ()) -> Lowered:
+def lower_control(
+    graph: Graph, conditions: Sequence[Expr] = (), strided: Container[Tensor] = ()
+) -> Lowered:
     """The actions of all steps of a graph.
 
-    `conditions` over its symbols are tested whenever a size that occurs in one is set.
+    `conditions` over its symbols are tested whenever a size that occurs in one is set; inputs in
+    `strided` are not row-major.
     """
-    run = _Lowerer(graph, conditions)
+    run = _Lowerer(graph, conditions, strided)
     outputs = {t for p in graph.outputs for t in p.tensors}
     start = [run.set_size(t) for t in run.outside_sizes()]
     actions = run.block(graph.operations, outputs, start)
@@ -90,6 +95,7 @@ def lower_control(graph: Graph, conditions: Sequence[Expr] = ()) -> Lowered:
 class _Lowerer:
     graph: Graph
     conditions: Sequence[Expr]
+    strided: Container[Tensor]
     views: Views = field(default_factory=dict)
     offsets: dict[Tensor, int] = field(default_factory=dict)
     cells: dict[Tensor, int] = field(default_factory=dict)
@@ -103,7 +109,9 @@ class _Lowerer:
         for number, (_, tensor) in enumerate(self.graph.sizes):
             self.defining.setdefault(tensor, []).append(number)
         outputs = frozenset(t for p in self.graph.outputs for t in p.tensors)
-        self.parts = Parts(self.views, self.offsets, outputs, self.changing, self.pointers)
+        self.parts = Parts(
+            self.views, self.offsets, outputs, self.changing, self.pointers, self.strided
+        )
 
     def outside_sizes(self) -> list[Tensor]:
         """The tensors that define sizes and are there when a call begins."""
@@ -169,11 +177,13 @@ class _Lowerer:
             constants=(),
         )
         kernels, split = make_kernels(graph)
-        kernels, views = find_views(kernels, graph, split)
+        kernels, views = find_views(kernels, graph, split, self.strided)
         kernels = fuse(kernels, results, views)
         kernels = remove_dead(kernels, results, views)
+        constant = {*self.graph.variables, *self.graph.constants}
+        kernels = merge_siblings(kernels, views, constant)
         self.views |= views
-        return self.parts.find(kernels, results)
+        return group_kernels(self.parts.find(kernels, results), views, constant)
 
     def _stands_for(self, tensor: Tensor, live: set[Tensor]) -> bool:
         """Whether a tensor has the bytes of one of these."""
@@ -295,11 +305,12 @@ class _Lowerer:
         reads |= {state.counter, state.again, *loop.variables, *_packed(loop)}
         reads |= set() if state.limit is None else {state.limit}
         control = _Control(frozenset(reads), lambda: self._repeat(loop, state))
-        after: list[_Item] = [
+        moved = [
             self._copy(o, v)
             for o, v in zip(loop.outputs, loop.variables, strict=True)
             if v not in self.views
         ]
+        after: list[_Item] = [*(self._sizes_of(loop.variables) if moved else []), *moved]
         if loop.steps is not None:
             after.append(assign(loop.steps, Access(state.counter, ())))
         results = (*loop.outputs, *_packed(loop), *([loop.steps] if loop.steps else []))

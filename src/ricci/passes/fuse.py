@@ -30,7 +30,7 @@ from ..ir.nodes import (
     Subscript,
     Tensor,
 )
-from ..ir.rewrite import Replaceable, accesses, rebuild, substitute, walk
+from ..ir.rewrite import Replaceable, accesses, has_guard, rebuild, substitute, walk
 from .kernels import may_fail
 from .refine import refine
 from .specialise import shapes_inside
@@ -210,6 +210,8 @@ def inline(kernel: Reduce, producer: Reduce) -> Reduce | None:
         return None
     if is_movement(producer) and is_product(kernel) and not _stays_linear(value):
         return None
+    if is_product(kernel) and has_guard(value) and not _are_inner(kernel, reads):
+        return None  # products have guards in their terms alone
 
     made: dict[tuple[Subscript, ...], Expr] = {}
 
@@ -296,7 +298,6 @@ def _stays_linear(value: Expr) -> bool:
 
 def _is_read_once(kernel: Reduce, reads: Sequence[Access]) -> bool:
     """Whether each element of what is read is read once, so that inlining repeats no work."""
-    inner = [id(a) for a in accesses(*kernel.values, *kernel.locals)]
     distinct = {tuple(s.index for s in a.subscripts) for a in reads}
     if len(distinct) != 1:
         return False
@@ -304,9 +305,16 @@ def _is_read_once(kernel: Reduce, reads: Sequence[Access]) -> bool:
     indices = [s.index for s in read.subscripts if not isinstance(s.index, Const)]
     if any(not isinstance(i, Index) for i in indices):
         return not kernel.values and all(isinstance(i, Index) or _is_shift(i) for i in indices)
-    needed = {*kernel.domain, *(kernel.reduced if id(read) in inner else ())}
+    is_inner = any(_are_inner(kernel, [a]) for a in reads)
+    needed = {*kernel.domain, *(kernel.reduced if is_inner else ())}
     needed = {i for i in needed if i.extent != Const(1, i.extent.dtype)}
-    return needed <= set(cast("list[Index]", indices)) and not (inner and is_product(kernel))
+    return needed <= set(cast("list[Index]", indices)) and not (is_inner and is_product(kernel))
+
+
+def _are_inner(kernel: Reduce, reads: Sequence[Access]) -> bool:
+    """Whether reads are all part of the terms of a reduction."""
+    inner = {id(a) for a in accesses(*kernel.values, *kernel.locals)}
+    return all(id(a) in inner for a in reads)
 
 
 def _is_shift(expr: Expr) -> bool:

@@ -11,6 +11,7 @@ turned round: for each element of y, the terms that reach it. What remains is a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -24,6 +25,7 @@ from ..ir.nodes import (
     Access,
     Assignment,
     Binary,
+    Cast,
     Const,
     Expr,
     Graph,
@@ -45,6 +47,7 @@ from ..ir.rewrite import (
 from .phases import split_phases
 from .specialise import shapes_inside
 from .split import split_targets
+from .terms import split_terms
 from .turn import turn_round
 
 
@@ -96,9 +99,10 @@ class _Maker:
 
     def _assignment(self, a: Assignment) -> None:
         targets = [t.tensor for t in a.targets]
-        read = {x.tensor for x in accesses(*a.values, *a.locals, *_condition(a))}
-        read |= {x.tensor for t in a.targets for s in t.subscripts for x in accesses(s.index)}
-        for tensor in read:
+        found = accesses(*a.values, *a.locals, *_condition(a))
+        found += accesses(*[s.index for t in a.targets for s in t.subscripts])
+        read = {x.tensor for x in found}
+        for tensor in dict.fromkeys(x.tensor for x in found):  # always in the same order
             self._flush(tensor)
             state = self.states.get(tensor)
             if state is not None and not state.written:
@@ -115,15 +119,18 @@ class _Maker:
         if read.isdisjoint(targets) and _is_shifted_map(a):
             self._shifted(a)
             return
-        parts, views = split_phases(a)
-        if views and read.isdisjoint(targets) and all(map(_is_reduce, parts)):
-            self.views |= views
+        parts, phases = split_phases(split)
+        if phases and read.isdisjoint(targets) and all(map(_is_reduce, parts)):
+            self.views |= views | phases
             for part in parts:
                 self._reduce(part, a.targets)
             return
-        turned = turn_round(a)
+        turned = turn_round(split)
         if read.isdisjoint(targets) and _is_reduce(turned):
-            self._reduce(turned, turned.targets)
+            for tensor in targets if views else ():
+                self._flush(tensor)  # the new indices do not say where its elements are
+            self.views |= views
+            self._reduce(turned, a.targets if views else turned.targets)
             return
         for tensor in targets:
             self._flush(tensor)
@@ -138,8 +145,8 @@ class _Maker:
         if a.op != "set" or len(a.targets) != 1 or a.condition is not None:
             return None
         target = a.targets[0]
-        dimensions = _plain_dimensions(target)
-        if dimensions is None or not _covers(target, dimensions) or target.tensor in read:
+        dimensions = plain_dimensions(target)
+        if dimensions is None or not covers(target, dimensions) or target.tensor in read:
             return None
         if set(a.domain) - {d for d in dimensions if d is not None}:
             return None
@@ -165,7 +172,7 @@ class _Maker:
 
     def _reduce(self, a: Assignment, written: tuple[Access, ...]) -> None:
         """A kernel of an assignment with plain targets, which were `written` in the program."""
-        dimensions = cast("list[Index | None]", _plain_dimensions(a.targets[0]))
+        dimensions = cast("list[Index | None]", plain_dimensions(a.targets[0]))
         kept = {d for d in dimensions if d is not None}
         domain = tuple(i for i in a.domain if i in kept)
         reduced = tuple(i for i in a.domain if i not in kept)
@@ -182,22 +189,11 @@ class _Maker:
         accumulators = tuple(Local(f"acc{k}", e) for k, e in enumerate(initial))
         for t in written:
             self.states[t.tensor].written = True
-        self.out.append(
-            Reduce(
-                self.name,
-                a.targets,
-                domain,
-                reduced,
-                a.op,
-                initial,
-                a.values,
-                accumulators,
-                accumulators,
-                a.locals,
-                a.condition,
-                a.span,
-            )
-        )
+        kernel = Reduce(
+            self.name, a.targets, domain, reduced, a.op, initial, a.values, accumulators,
+            accumulators, a.locals, a.condition, a.span,
+        )  # fmt: skip
+        self.out += split_terms(_accumulated_in_float32(kernel))
 
     def _shifted(self, a: Assignment) -> None:
         """A kernel that writes a part of each target."""
@@ -210,8 +206,8 @@ class _Maker:
     def _first(self, target: Access, plain: Access) -> Expr:
         """What an element holds before the reduction, where the kernel writes all of the target."""
         state = self.states[target.tensor]
-        dimensions = cast("list[Index | None]", _plain_dimensions(plain))
-        if not _covers(plain, dimensions):
+        dimensions = cast("list[Index | None]", plain_dimensions(plain))
+        if not covers(plain, dimensions):
             self._flush(target.tensor)
             if not state.written:
                 self._fill(target.tensor)
@@ -223,6 +219,45 @@ class _Maker:
         old: dict[Replaceable, Expr | Tensor] = {}
         old |= {d: s.index for d, s in zip(pending.dimensions, target.subscripts, strict=True) if d}
         return substitute(pending.value, old)
+
+
+def _accumulated_in_float32(kernel: Reduce) -> Reduce:
+    """The kernel with totals of 16 bits held in float32 until they are stored.
+
+    The terms are computed in the type of the target, but the last operation of each is not
+    rounded to it.
+    """
+    if not any(t.dtype in _NARROW for t in kernel.targets) or kernel.op == "set":
+        return kernel
+    initial = tuple(map(_in_float32, kernel.initial))
+    accumulators = tuple(
+        Local(x.name, e) for x, e in zip(kernel.accumulators, initial, strict=True)
+    )
+    results = tuple(
+        a if a.dtype is t.dtype else Cast(t.dtype, a)
+        for a, t in zip(accumulators, kernel.targets, strict=True)
+    )
+    return replace(
+        kernel,
+        initial=initial,
+        values=tuple(map(_in_float32, kernel.values)),
+        accumulators=accumulators,
+        results=results,
+    )
+
+
+def _in_float32(expr: Expr) -> Expr:
+    if expr.dtype not in _NARROW:
+        return expr
+    match expr:
+        case Const() if expr.value in (0, 1, math.inf, -math.inf):
+            return Const(expr.value, DType.FLOAT32)
+        case Binary(op="add" | "sub" | "mul" as op, lhs=lhs, rhs=rhs):
+            return Binary(op, Cast(DType.FLOAT32, lhs), Cast(DType.FLOAT32, rhs))
+    return Cast(DType.FLOAT32, expr)
+
+
+_NARROW = (DType.FLOAT16, DType.BFLOAT16)
 
 
 def may_fail(expr: Expr) -> bool:
@@ -286,7 +321,7 @@ def _map_kernel(
     )  # fmt: skip
 
 
-def _plain_dimensions(target: Access) -> list[Index | None] | None:
+def plain_dimensions(target: Access) -> list[Index | None] | None:
     """The index at each dimension of a target (None for a constant), if all are plain."""
     out: list[Index | None] = []
     for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
@@ -301,7 +336,7 @@ def _plain_dimensions(target: Access) -> list[Index | None] | None:
     return out
 
 
-def _covers(target: Access, dimensions: Sequence[Index | None]) -> bool:
+def covers(target: Access, dimensions: Sequence[Index | None]) -> bool:
     """Whether the plain indices of a target reach all of its elements."""
     for index, extent in zip(dimensions, target.tensor.shape, strict=True):
         if not shapes.equal(extent, ONE if index is None else index.extent):
@@ -311,12 +346,12 @@ def _covers(target: Access, dimensions: Sequence[Index | None]) -> bool:
 
 def _is_reduce(a: Assignment) -> bool:
     """Whether all targets are addressed alike by plain indices, and the order does not matter."""
-    first = _plain_dimensions(a.targets[0])
+    first = plain_dimensions(a.targets[0])
     if first is None or a.op == "update":
         return False
     kept = {d for d in first if d is not None}
     for t in a.targets[1:]:
-        other = _plain_dimensions(t)
+        other = plain_dimensions(t)
         if other is None or {d for d in other if d is not None} != kept:
             return False
     if len({t.tensor for t in a.targets}) != len(a.targets):

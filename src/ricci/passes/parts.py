@@ -45,6 +45,8 @@ class Parts:
     """Tensors that several kernels write."""
     pointers: Container[Tensor]
     """Tensors that are here and there."""
+    strided: Container[Tensor] = ()
+    """Tensors that are not row-major."""
     movable: set[Tensor] = field(default_factory=set)
     """Tensors made before this run that may be made elsewhere: what loops collect."""
 
@@ -95,7 +97,7 @@ class Parts:
         target, root = copy.target, root_of(copy.source, self.views)
         if not copy.all_of_target or not self._is_free(target) or len(writers[target]) != 1:
             return False
-        if root is target or root in self.pointers:
+        if root is target or root in self.pointers or root in self.strided:
             return False
         return self._join(target, copy.source, copy.shift)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from .. import config
 from ..ir.loops import (
     Action,
     Buffer,
-    Fill,
     Kernel,
     Kind,
     Program,
@@ -30,8 +30,17 @@ from .specialise import Types, specialise
 from .views import Views, root_of
 
 
-def lower(graph: Graph, sizes: Mapping[Symbol, int], types: Types) -> Program:
-    """A graph as actions over buffers; symbols without a size are sizes of a call."""
+def lower(
+    graph: Graph,
+    sizes: Mapping[Symbol, int],
+    types: Types,
+    strides: Mapping[int, tuple[int, ...]] | None = None,
+) -> Program:
+    """A graph as actions over buffers; symbols without a size are sizes of a call.
+
+    `strides`, in elements, are those of inputs, by number, that are not row-major; the graph then
+    has neither branches nor loops.
+    """
     check = verify_graph if config.get("verify") else _accept
     check(graph, "composed")
     conditions = conditions_on_data(graph, sizes)
@@ -42,7 +51,10 @@ def lower(graph: Graph, sizes: Mapping[Symbol, int], types: Types) -> Program:
     check(graph, stage)
     graph = hoist(graph)
     check(graph, stage)
-    return _program(graph, lower_control(graph, conditions), len(conditions))
+    inputs = [t for p in graph.inputs for t in p.tensors]
+    strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
+    lowered = lower_control(graph, conditions, strided)
+    return replace(_program(graph, lowered, len(conditions)), strides=strided)
 
 
 def conditions_on_data(graph: Graph, sizes: Mapping[Symbol, int]) -> list[Expr]:
@@ -101,7 +113,7 @@ def _split(
     results = {*_outputs(graph), *lowered.changing, *lowered.cells}
     results |= {t for t in views if root_of(t, views) in results}
     results |= {root_of(t, views) for t in results}
-    top = [a for a in lowered.actions if isinstance(a, Reduce | Scatter | Fill)]
+    top = [a for a in lowered.actions if isinstance(a, Kernel)]
     for kernel in top:
         if _has_sizes(kernel, views):
             results.update(root_of(t, views) for t in tensors_written(kernel))

@@ -9,6 +9,7 @@ not: change values of floating-point expressions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -141,9 +142,10 @@ class _Specialiser:
     def _check_size(self, tensor: Tensor) -> None:
         size: float = tensor.dtype.numpy().itemsize if tensor.dtype is not DType.STR else 1
         shape = [shapes.interval(e)[1] for e in tensor.shape]
+        apart: float = size  # from dimensions without extent: NumPy refuses what is too large then
         for most in shape:
-            size *= most
-        if size > LARGEST:
+            size, apart = size * most, apart * (most or 1)
+        if size > LARGEST or 1 << 60 < apart < math.inf:
             raise error(
                 "E0901", f"`{tensor.name}` has too many elements: shape {shape}", tensor.span
             )

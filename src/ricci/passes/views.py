@@ -7,7 +7,7 @@ on naming the tensor of their own shape, and memory planning gives both one buff
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import cast
 
 from ..ir import shapes
@@ -17,10 +17,12 @@ from ..ir.nodes import Access, Expr, Graph, Tensor, integer
 Views = dict[Tensor, Tensor]
 
 
-def find_views(kernels: Sequence[Kernel], graph: Graph, split: Views) -> tuple[list[Kernel], Views]:
+def find_views(
+    kernels: Sequence[Kernel], graph: Graph, split: Views, strided: Container[Tensor] = ()
+) -> tuple[list[Kernel], Views]:
     """The kernels that remain, and for each tensor without bytes of its own whose it has.
 
-    `split` are such tensors that there are already.
+    `split` are such tensors that there are already, `strided` tensors that are not row-major.
     """
     outputs = {t for p in graph.outputs for t in p.tensors}
     outside = {t for p in graph.inputs for t in p.tensors} | {*graph.variables, *graph.constants}
@@ -41,6 +43,9 @@ def find_views(kernels: Sequence[Kernel], graph: Graph, split: Views) -> tuple[l
             kept.append(kernel)
             continue
         source = root_of(source, views)
+        if source in strided:
+            kept.append(kernel)
+            continue
         if target not in outputs:
             views[target] = source
         elif source not in outputs and source not in outside:

@@ -2,20 +2,23 @@
 
 An array of the right dtype that is contiguous is used where it is; anything else is copied.
 Integers and bools are converted for real inputs, other integers for integer inputs if every value
-fits; everything else is an `Error` E0801.
+fits; everything else is an `Error` E0801. Numbers of bfloat16 are tensors of PyTorch, or arrays of
+the dtype of the package `ml_dtypes`, never unsigned integers.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from importlib import import_module
+from typing import Any, cast
 
 import numpy as np
 
 from ..diagnostics import Error, error
-from ..dtypes import DType
+from ..dtypes import BFLOAT16, DType, from_bfloat16, name_of, to_dtype
 from ..ir.interpret_bind import hidden_ports
 from ..ir.nodes import Expr, Port, Tensor
 from ..ir.text_print import format_expr
@@ -62,25 +65,12 @@ class Inputs:
     ports: tuple[Port, ...]
     dtypes: tuple[np.dtype[Any], ...]
     """Of all tensors of all ports, in order."""
+    strided: bool = False
+    """Whether arrays need not be contiguous."""
 
     def __post_init__(self) -> None:
         hidden = hidden_ports(self.ports)
         self._visible = [p for p in self.ports if p not in hidden]
-        simple = all(len(p.tensors) == 1 and not p.packed for p in self.ports)
-        self._ranks = [p.tensors[0].rank for p in self.ports] if simple else None
-
-    def are_ready(self, args: tuple[object, ...]) -> TypeGuard[tuple[Array, ...]]:
-        """Whether positional arguments can be used as they are: a quick test of the usual case."""
-        ranks = self._ranks
-        if ranks is None or len(args) != len(ranks):
-            return False
-        for array, dtype, rank in zip(args, self.dtypes, ranks, strict=False):
-            if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != rank:
-                return False
-            flags = array.flags
-            if not (flags.c_contiguous and flags.aligned):
-                return False
-        return True
 
     def collect(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Array | None]:
         """An array per tensor, of the right dtype and rank, contiguous; none for an item of a pack
@@ -94,7 +84,10 @@ class Inputs:
                 found[tensor] = None
                 if position < len(items):
                     dtype, what = dtypes[tensor], f"input `{port.name}`"
-                    found[tensor] = fit(items[position], dtype, tensor.dtype, tensor.rank, what)
+                    array = fit(items[position], dtype, tensor.dtype, tensor.rank, what)
+                    if not (self.strided and array.flags.aligned and _has_regular_strides(array)):
+                        array = contiguous(array)
+                    found[tensor] = array
             if port.length is not None:
                 found[port.length] = np.array(len(items), dtypes[port.length])
         return [found[t] for p in self.ports for t in p.tensors]
@@ -127,11 +120,11 @@ class Inputs:
 
     def _items(self, port: Port, value: object) -> Sequence[object]:
         if not port.packed:
-            if value is not None and not port.tensors:
-                raise self._error(
-                    f"input `{port.name}` is absent from this graph, and takes `None`"
-                )
-            return () if value is None else (value,)
+            if port.tensors:
+                return (value,)
+            if value is None or (isinstance(value, list | tuple) and not value):
+                return ()
+            raise self._error(f"input `{port.name}` is absent from this graph, and takes `None`")
         items = () if value is None else value
         if not isinstance(items, (list, tuple)):
             raise self._error(f"input `{port.name}` is a pack, and takes a list or tuple of arrays")
@@ -150,9 +143,27 @@ class Inputs:
         return error("E0801", message, notes=[f"inputs: {shown or 'none'}"], help=help)
 
 
+def _has_regular_strides(array: Array) -> bool:
+    """Whether elements lie forward from the first one, in whole steps."""
+    size = array.itemsize
+    return all(step >= 0 and step % size == 0 for step in array.strides)
+
+
+def contiguous(array: Array) -> Array:
+    """An array in row-major order, aligned; a copy if it is not so."""
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.array(array, array.dtype, order="C")
+
+
 def fit(value: object, dtype: np.dtype[Any], declared: DType, rank: int, what: str) -> Array:
-    """An argument as a contiguous array of a dtype; E0801 if its kind or rank is another."""
+    """An argument as an array of a dtype; E0801 if its kind or rank is another.
+
+    Elements of a concrete declared type must have it, save numbers of Python.
+    """
     array = to_numpy(value, what)
+    if type(value) in (bool, int, float):  # Python's numbers have no size
+        declared = DType.REAL if declared.is_real else DType.INT if declared.is_int else declared
     if array.ndim != rank:
         raise error(
             "E0801",
@@ -161,44 +172,63 @@ def fit(value: object, dtype: np.dtype[Any], declared: DType, rank: int, what: s
         )
     if array.dtype != dtype:
         array = _converted(array, dtype, declared, what)
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        array = np.array(array, dtype, order="C")
     return array
 
 
 def _converted(array: Array, dtype: np.dtype[Any], declared: DType, what: str) -> Array:
+    if not declared.is_abstract and declared is not DType.BOOL:
+        raise _wrong_type(array, dtype, what)
     kind = "real" if declared.is_real else "int" if declared.is_int else "bool"
-    notes = [f"expected {dtype.name}", f"got {array.dtype.name}"]
     if not array.size:
         return np.empty(array.shape, dtype)
+    if array.dtype == BFLOAT16 and kind == "real":
+        array = from_bfloat16(array)
     if array.dtype.kind not in _KINDS[kind]:
-        raise error("E0801", f"{what} has the wrong element type", notes=notes)
+        raise _wrong_type(array, dtype, what)
     if kind != "int":
         with np.errstate(over="ignore"):
-            return array.astype(dtype)
+            return to_dtype(array, dtype)
     result = array.astype(dtype)
     limits = np.iinfo(dtype)
     if int(array.min()) < limits.min or int(array.max()) > limits.max:
+        notes = [f"expected {name_of(dtype)}", f"got {name_of(array.dtype)}"]
         raise error("E0801", f"{what} has values that do not fit", notes=notes)
     return result
+
+
+def _wrong_type(array: Array, dtype: np.dtype[Any], what: str) -> Error:
+    notes = [f"expected {name_of(dtype)}", f"got {name_of(array.dtype)}"]
+    return error("E0801", f"{what} has the wrong element type", notes=notes)
 
 
 def to_numpy(value: object, what: str) -> Array:
     """Any array-like object as a NumPy array, without a copy where it can be."""
     if isinstance(value, np.ndarray):
-        return value
+        return _with_known_dtype(value)
     if is_torch(value):
         return _from_torch(value, what)
     try:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-            return np.from_dlpack(value)
-        array = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError, BufferError) as problem:
+            return _from_dlpack(value, what)
+        array = _with_known_dtype(np.asarray(value))
+    except (AttributeError, TypeError, ValueError, RuntimeError, BufferError) as problem:
         raise error(
             "E0801", f"{what} is not an array", notes=[f"got {_shown(value)}: {problem}"]
         ) from None
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" and array.dtype != BFLOAT16:
         raise error("E0801", f"{what} is not an array of numbers", notes=[f"got {_shown(value)}"])
+    return array
+
+
+def to_write(value: object, what: str) -> Array:
+    """An array that a result is written to: the memory of what the caller has, not a copy."""
+    array = to_numpy(value, what)
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        raise error("E0801", f"the array for {what} has another byte order than this machine")
+    if not hasattr(value, "__dlpack__") or (is_torch(value) and cast(Any, value).is_neg()):
+        raise error("E0801", f"{what} cannot be written to", notes=[f"got {_shown(value)}"])
+    if not array.flags.writeable:
+        raise error("E0801", f"the array for {what} is read-only")
     return array
 
 
@@ -213,8 +243,17 @@ def is_torch(value: object) -> bool:
 
 
 def _from_torch(value: Any, what: str) -> Array:
+    if value.device.type != "cpu":
+        notes = [f"got {value.dtype} on {value.device}"]
+        raise error("E0801", f"{what} is not in the memory of the CPU", notes=notes)
     try:
-        return np.asarray(value.detach().numpy())
+        plain = value.detach()
+        plain = plain.resolve_neg() if plain.is_neg() else plain
+        if plain.layout == sys.modules["torch"].strided and plain.numel() and not plain.data_ptr():
+            raise RuntimeError("it stands for another tensor")
+        if plain.dtype == sys.modules["torch"].bfloat16:
+            return np.asarray(plain.view(sys.modules["torch"].int16).numpy()).view(BFLOAT16)
+        return np.asarray(plain.numpy())
     except (TypeError, RuntimeError) as problem:
         raise error(
             "E0801",
@@ -223,6 +262,46 @@ def _from_torch(value: Any, what: str) -> Array:
         ) from None
 
 
+_CPU = 1
+"""The CPU among the devices of DLPack."""
+
+
+def _from_dlpack(value: Any, what: str) -> Array:
+    device = value.__dlpack_device__()
+    if device[0] != _CPU:
+        raise error("E0801", f"{what} is not in the memory of the CPU", notes=[f"got {device}"])
+    return _with_known_dtype(np.from_dlpack(value))
+
+
+def _with_known_dtype(array: Array) -> Array:
+    """An array of `ml_dtypes.bfloat16` with the dtype that stands for it here; one of another
+    byte order in that of the machine."""
+    dtype = array.dtype
+    if dtype.kind == "V" and dtype.name == "bfloat16":
+        return array.view(BFLOAT16)
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
 def to_torch(array: Array) -> object:
     """A PyTorch tensor with the bytes of an array."""
-    return sys.modules["torch"].from_numpy(array)
+    torch = sys.modules["torch"]
+    if array.dtype == BFLOAT16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def to_user(array: Array) -> Array:
+    """An array as callers get it: bfloat16 in the dtype of `ml_dtypes` if there is that package,
+    else in float32."""
+    if array.dtype != BFLOAT16:
+        return array
+    dtype = _ml_dtype()
+    return from_bfloat16(array) if dtype is None else array.view(dtype)
+
+
+@functools.cache
+def _ml_dtype() -> Any:
+    try:
+        return import_module("ml_dtypes").bfloat16
+    except ImportError:
+        return None

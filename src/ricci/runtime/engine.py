@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+
+from ..dtypes import BFLOAT16, to_bfloat16
 from ..ir.interpret import interpret
 from ..ir.interpret_bind import hidden_ports
-from ..ir.nodes import Graph
+from ..ir.nodes import Graph, Port, Tensor
 from ..passes.specialise import Types
 from .arguments import Array
 from .variables import VariableValues
@@ -18,13 +21,41 @@ from .variables import VariableValues
 class Engine:
     """How an executable computes."""
 
-    def run(self, arrays: Sequence[Array | None], variables: VariableValues) -> list[object]:
+    def run(
+        self,
+        arrays: Sequence[Array | None],
+        variables: VariableValues,
+        out: Sequence[Array] | None = None,
+    ) -> list[object]:
         """The results, one per port that callers see: an array, or a list of them.
 
         `arrays` has one for each tensor of the input ports; none for items of a pack that are
-        beyond its length.
+        beyond its length. `out` are contiguous arrays that the results are written to, where
+        the graph has no packs and sizes that data defines.
         """
         raise AssertionError("an engine runs programs")
+
+    def run_again(
+        self, args: tuple[Any, ...], variables: VariableValues, out: tuple[Any, ...] = ()
+    ) -> list[object] | None:
+        """What `run` gives, for arguments as callers have them, if they are like those of an
+        earlier call, of one library; none if they must be looked at. `out` are left as results."""
+        return None
+
+    def run_unchecked(
+        self, args: tuple[Any, ...], variables: VariableValues
+    ) -> list[object] | None:
+        """What `run` gives, if there was a call with NumPy arrays of these shapes and strides."""
+        return None
+
+    def remember(
+        self, args: tuple[Any, ...], arrays: Sequence[Array | None], out: Sequence[Any] = (),
+        targets: Sequence[Array] = (),
+    ) -> None:  # fmt: skip
+        """Know the arguments of a call again that `run` was given as `arrays` and `targets`."""
+
+    def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Be ready for contiguous arguments of these shapes; E0804 if they do not fit together."""
 
     def variables_changed(self) -> None:
         """Forget what was derived from variables."""
@@ -37,8 +68,13 @@ class Interpreter(Engine):
         self._updated = [old for old, _ in graph.updates]
         self._lock: AbstractContextManager[object] = RLock() if graph.updates else nullcontext()
 
-    def run(self, arrays: Sequence[Array | None], variables: VariableValues) -> list[object]:
-        inputs: dict[str, Any] = {}
+    def run(
+        self,
+        arrays: Sequence[Array | None],
+        variables: VariableValues,
+        out: Sequence[Array] | None = None,
+    ) -> list[object]:
+        inputs: dict[str, Any] = {}  # bfloat16 is converted by `interpret`
         rest = iter(arrays)
         hidden = hidden_ports(self.graph.inputs)
         for port in self.graph.inputs:
@@ -53,5 +89,21 @@ class Interpreter(Engine):
             results = interpret(
                 self.graph, inputs, named, types.real.value, types.int.value, updated=new
             )
-            variables.advance(self._updated, [new[t.name] for t in self._updated])
-        return list(results.values())
+            values = [self._encoded(new[t.name], t) for t in self._updated]
+            variables.advance(self._updated, values)
+        found = [self._result(p, results[p.name]) for p in self.graph.outputs if p.name in results]
+        if out is None:
+            return found
+        for array, result in zip(out, found, strict=True):
+            np.copyto(array, cast(Array, result))
+        return list(out)
+
+    def _result(self, port: Port, result: Array | list[Array]) -> object:
+        if not isinstance(result, list):
+            return self._encoded(result, port.tensors[0])
+        return [self._encoded(a, t) for a, t in zip(result, port.tensors, strict=False)]
+
+    def _encoded(self, array: Array, tensor: Tensor) -> Array:
+        """An array of the interpreter in the dtype of its tensor: it has bfloat16 in float32."""
+        dtype = self.types.of(tensor.dtype).numpy()
+        return to_bfloat16(array) if dtype == BFLOAT16 else array

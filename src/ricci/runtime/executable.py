@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
+from reprlib import repr as short_repr
 from typing import Any, cast
 
 import numpy as np
 
 from ..diagnostics import error
-from ..dtypes import DType
+from ..dtypes import BFLOAT16, DType
 from ..ir.interpret_bind import hidden_ports
 from ..ir.limits import check_memory
 from ..ir.nodes import Graph, Port
 from ..passes.specialise import Types
-from .arguments import Array, Inputs, PortInfo, describe, is_torch, to_torch
+from .arguments import Array, Inputs, PortInfo, describe, is_torch, to_torch, to_user
 from .engine import Engine, Interpreter
 from .native import Native
+from .options import as_options
 from .pool import thread_count
 from .variables import VariableValues
 
-_REALS = ("float16", "float32", "float64")
+_REALS = ("float16", "bfloat16", "float32", "float64")
 _INTS = ("int8", "int16", "int32", "int64")
 
 
@@ -31,23 +33,41 @@ def compile_graph(
     threads: int | None = None,
     real: str = "float32",
     int: str = "int64",
+    strided: bool = False,
+    options: object = None,
 ) -> Executable:
     """A graph as something to call; see `Executable`.
 
     `target` is "cpu" or "interpreter". A graph is compiled once, for all sizes that its symbols can
     have; only where one has no upper bound, or one beyond the memory, for each choice of sizes when
-    it first occurs. Raises `Error` E0801 for an argument that is not one of the choices, E0901 for
-    a tensor larger than the memory.
+    it first occurs. `strided` compiles for each choice of strides too, instead of copying arrays
+    that are not contiguous. `options` say how kernels are computed (`Options`, or what stands for
+    them). Raises `Error` E0801 for an argument that is not one of the choices,
+    E0901 for a tensor larger than the memory.
     """
-    if target not in ("cpu", "interpreter"):
-        raise error("E0801", f"there is no target `{target}`", notes=["targets: cpu, interpreter"])
+    check_execution(target, threads)
     _check_choice("real", real, _REALS)
     _check_choice("int", int, _INTS)
     types = Types(DType(real), DType(int))
+    chosen = as_options(options)
     check_memory(graph)
     if target == "interpreter":
         return Executable(graph, variables or {}, types, Interpreter(graph, types))
-    return Executable(graph, variables or {}, types, Native(graph, types, thread_count(threads)))
+    count = thread_count(chosen.threads if threads is None else threads)
+    engine = Native(graph, types, count, strided, chosen)
+    return Executable(graph, variables or {}, types, engine, strided)
+
+
+def check_execution(target: str, threads: object) -> None:
+    """Raise E0801 unless this says where to compute, and with how many threads at most."""
+    if target not in ("cpu", "interpreter"):
+        raise error("E0801", f"there is no target `{target}`", notes=["targets: cpu, interpreter"])
+    if threads is None:
+        return
+    if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool) or threads < 1:
+        raise error(
+            "E0801", f"`threads` must be a positive integer or None, not {short_repr(threads)}"
+        )
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -63,7 +83,8 @@ class Executable:
     Call it with arrays, by position or by name: NumPy arrays, PyTorch tensors on the CPU, or
     whatever has `__dlpack__` or `__array__`; a pack is a list or tuple of them; an optional input
     that was left out when the model was loaded takes `None`. It gives one array, or a named tuple
-    of them (a pack is a list): PyTorch tensors if an argument was one, else NumPy arrays. Arguments
+    of them (a pack is a list): PyTorch tensors if an argument was one, else NumPy arrays; of
+    bfloat16 in the dtype of the package `ml_dtypes`, or in float32 without it. Arguments
     are never modified; contiguous ones of the right dtype are not copied. May be called from
     several threads at once; calls of a graph that updates variables are then made one after the
     other. A call that fails updates nothing.
@@ -74,12 +95,17 @@ class Executable:
     """
 
     def __init__(
-        self, graph: Graph, variables: Mapping[str, Array], types: Types, engine: Engine
+        self,
+        graph: Graph,
+        variables: Mapping[str, Array],
+        types: Types,
+        engine: Engine,
+        strided: bool = False,
     ) -> None:
         self._graph = graph
         self._types = types
         self._engine = engine
-        self._inputs = Inputs(graph.name, graph.inputs, _dtypes(graph.inputs, types))
+        self._inputs = Inputs(graph.name, graph.inputs, _dtypes(graph.inputs, types), strided)
         self.name = graph.name
         self.inputs: tuple[PortInfo, ...] = _describe(graph.inputs, types)
         self.outputs: tuple[PortInfo, ...] = _describe(graph.outputs, types)
@@ -88,20 +114,58 @@ class Executable:
             self.variables.adopt(name, variables[name])
         self._ports = [p for p in graph.outputs if p not in hidden_ports(graph.outputs)]
         self._result = _result_type(self._ports)
+        self._has_bfloat16 = BFLOAT16 in _dtypes(graph.outputs, types)
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         try:
-            if not kwargs and self._inputs.are_ready(args):
-                return self._wrapped(self._engine.run(args, self.variables))
+            if not kwargs:
+                again = self._engine.run_again(args, self.variables)
+                if again is not None:
+                    return self._wrapped(again, type(args[0]) is not np.ndarray)
             arrays = self._inputs.collect(args, kwargs)
             results = self._engine.run(arrays, self.variables)
+            if not kwargs:
+                self._engine.remember(args, arrays)
         except MemoryError as problem:
             raise error("E0901", f"there is not enough memory for this call: {problem}") from None
-        if any(map(_has_torch, args)) or any(map(_has_torch, kwargs.values())):
-            return self._wrapped([_to_torch(r) for r in results])
-        return self._wrapped(results)
+        return self._wrapped(results, any(map(_has_torch, (*args, *kwargs.values()))))
 
-    def _wrapped(self, results: Sequence[object]) -> Any:
+    def unchecked(self, arrays: tuple[Any, ...]) -> Any:
+        """A call with aligned NumPy arrays of the right dtypes: nobody looks at these once there
+        was a call with the same shapes and strides. Any other is one that is checked."""
+        results = self._engine.run_unchecked(arrays, self.variables)
+        return self(*arrays) if results is None else self._wrapped(results, False)
+
+    def into(self, out: Sequence[Array], /, *args: object, **kwargs: object) -> None:
+        """A call that writes its results to arrays: contiguous, of the right shapes and dtypes.
+
+        For graphs without packs and without sizes that data defines. The arrays must not share
+        memory with arguments. Raises what a call raises.
+        """
+        arrays = self._inputs.collect(args, kwargs)
+        self._engine.run(arrays, self.variables, out)
+
+    def into_again(self, out: tuple[object, ...], args: tuple[object, ...]) -> bool:
+        """Whether this was a call like an earlier one of `into`, and has been done.
+
+        `out` are arrays or tensors as callers have them, which may be unfit.
+        """
+        return self._engine.run_again(args, self.variables, out) is not None
+
+    def remember_into(
+        self, out: tuple[object, ...], targets: Sequence[Array], args: tuple[object, ...]
+    ) -> None:
+        """Let `into_again` know a call of `into` that has been done, with `out` as `targets`."""
+        self._engine.remember(args, self._inputs.collect(args, {}), out, targets)
+
+    def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile for contiguous arguments of these shapes now, not at the first call."""
+        self._engine.prepare(shapes)
+
+    def _wrapped(self, results: Sequence[object], torch: bool) -> Any:
+        """What a call gives: its results in the library of its arguments."""
+        if torch or self._has_bfloat16:
+            results = [_given(r, torch) for r in results]
         return results[0] if self._result is None else self._result(*results)
 
     def __repr__(self) -> str:
@@ -129,9 +193,11 @@ def _describe(ports: Sequence[Port], types: Types) -> tuple[PortInfo, ...]:
     )
 
 
-def _to_torch(result: object) -> object:
+def _given(result: object, torch: bool) -> object:
+    """A result, or a pack of them, for callers."""
+    convert = to_torch if torch else to_user
     return (
-        [to_torch(r) for r in result] if isinstance(result, list) else to_torch(cast(Array, result))
+        [convert(r) for r in result] if isinstance(result, list) else convert(cast(Array, result))
     )
 
 

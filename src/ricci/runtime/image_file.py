@@ -14,7 +14,7 @@ def pack(image: Image) -> bytes:
     """An image as bytes."""
     sources: dict[Source, int] = {}
     header = {
-        "code": len(image.code),
+        "code": [len(data) for data in image.code],
         "inputs": [_info(i) for i in image.inputs],
         "outputs": [_info(i) for i in image.outputs],
         "variables": [_info(i) for i in image.variables],
@@ -28,7 +28,7 @@ def pack(image: Image) -> bytes:
     header["sources"] = [[s.name, s.text] for s in sources]
     text = json.dumps(header, separators=(",", ":")).encode()
     blobs = [data for _, data in image.constants]
-    return b"".join([len(text).to_bytes(8, "little"), text, image.code, *blobs])
+    return b"".join([len(text).to_bytes(8, "little"), text, *image.code, *blobs])
 
 
 def unpack(data: bytes) -> Image | None:
@@ -43,9 +43,10 @@ def _unpack(data: bytes) -> Image:
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     at = 8 + size
-    code = data[at : at + header["code"]]
-    at += len(code)
-    constants = []
+    code, constants = [], []
+    for length in header["code"]:
+        code.append(data[at : at + length])
+        at += length
     for name, dtype, shape, length in header["constants"]:
         constants.append((Info(name, dtype, tuple(shape)), data[at : at + length]))
         at += length
@@ -53,7 +54,7 @@ def _unpack(data: bytes) -> Image:
     if at != len(data):
         raise ValueError("cut short")
     return Image(
-        code,
+        tuple(code),
         _infos(header["inputs"]),
         _infos(header["outputs"]),
         _infos(header["variables"]),

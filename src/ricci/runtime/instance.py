@@ -15,6 +15,7 @@ from ..backends.llvm import threads
 from ..backends.llvm.image import Image, Slot, Step
 from ..backends.llvm.jit import Library
 from ..diagnostics import Error, error
+from ..dtypes import DType
 from .arguments import Array
 from .pool import entry, generation, pool_address, this_machine
 
@@ -63,7 +64,7 @@ class Loaded:
 
     def __init__(self, image: Image) -> None:
         self.image = image
-        self.library = Library([image.code] if image.code else [], this_machine())
+        self.library = Library(image.code, this_machine())
         kernels = [s for s in (*image.prepare, *image.steps) if s.kind == "kernel"]
         self.functions = {s.symbol: self.library.address(s.symbol) for s in kernels}
         self.counters = {
@@ -73,7 +74,7 @@ class Loaded:
             np.frombuffer(data, np.uint8) if data else np.zeros(1, np.uint8)
             for _, data in image.constants
         ]
-        self.outputs = [(i.shape, np.dtype(i.dtype)) for i in image.outputs]
+        self.outputs = [(i.shape, DType(i.dtype).numpy()) for i in image.outputs]
 
 
 class Weights:
@@ -127,6 +128,9 @@ class Instance:
         self.records = np.zeros((len(self._sites) + 1, 4), np.int64)
         """Per step with checks: the number of the failed one, the value, the extent."""
         self._arena, arena = _block(loaded.image.arena)
+        first = arena - self._arena.ctypes.data
+        self.arena = self._arena[first : first + loaded.image.arena]
+        """The bytes that the steps share."""
         stride = -(-max((s.scratch for s in steps), default=0) // 128) * 128
         self._scratch, scratch = _block(stride * count)
         image = loaded.image
@@ -146,6 +150,10 @@ class Instance:
         self._places: list[Array] = []
         self._patches = np.array(self._fill(steps, arena) or [(0, 0, 0)], np.int64)
         self._io = (ctypes.c_int64 * (len(image.inputs) + len(image.outputs) if bound else 0))()
+        self._cells = (ctypes.c_int64 * len(self._io))()
+        """Addresses of elements."""
+        self._first_cell = ctypes.addressof(self._cells) - 16
+        """What stands for an array object with such an address: its third word is read."""
         self._words = np.zeros(threads.INSTANCE_WORDS, np.int64)
         self._words[:9] = (
             self._steps.ctypes.data, len(steps), scratch, stride, 0, self._patches.ctypes.data,
@@ -192,15 +200,22 @@ class Instance:
         self._places.append(np.array([len(entries), *entries], np.int64))
         return int(self._places[-1].ctypes.data)
 
-    def run(self, arrays: Sequence[Array], sizes: Array | None = None) -> None:
+    def run(
+        self, arrays: Sequence[Array], sizes: Array | None = None, addresses: Sequence[int] = ()
+    ) -> None:
         """Run all steps; `arrays` are the inputs and then the outputs, `sizes` those of the
-        symbols that the shapes of inputs define.
+        symbols that the shapes of inputs define. `addresses` stand for the first of the arrays,
+        which are left out.
 
         Raises `Error` E0806 if the loops have not ended after so many steps as they may have.
         """
-        words = list(map(id, arrays)) if _HAS_KNOWN_LAYOUT else self._cells_of(arrays)
-        for k, word in enumerate(words):
-            self._io[k] = word
+        io = self._io
+        for k, address in enumerate(addresses):
+            self._cells[k] = address
+            io[k] = self._first_cell + 8 * k
+        words = map(id, arrays) if _HAS_KNOWN_LAYOUT else self._cells_of(arrays)
+        for k, word in enumerate(words, len(addresses)):
+            io[k] = word
         if self._generation != generation():
             self._generation = generation()
             self._words[threads.OWN_POOL] = pool_address(self._count)
@@ -227,8 +242,10 @@ class Instance:
 
     def _cells_of(self, arrays: Sequence[Array]) -> list[int]:
         """Stand-ins for array objects that are laid out in another way."""
-        self._cells = np.array([[0, 0, a.ctypes.data] for a in arrays], np.int64).reshape(-1, 3)
-        return [self._cells.ctypes.data + 24 * k for k in range(len(arrays))]
+        first = len(self._io) - len(arrays)
+        for k, array in enumerate(arrays, first):
+            self._cells[k] = array.ctypes.data
+        return [self._first_cell + 8 * k for k in range(first, len(self._io))]
 
     def raise_failures(self) -> None:
         """Raise the first failed check of the call, if there was one."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..backends.llvm.image import Image, build
+from ..backends.llvm.schedule import Schedules
 from ..diagnostics import error
 from ..ir import interpret_bind
 from ..ir.interpret_bind import hidden_ports
@@ -23,14 +24,17 @@ from ..ir.shapes import evaluate, interval
 from ..ir.text_print import format_expr, format_graph
 from ..passes.pipeline import checks_on_data, lower
 from ..passes.specialise import Types, size_for
-from . import cache, image_file
+from . import cache, image_file, tuning_file
 from .arguments import Array
 from .engine import Engine
 from .instance import UNSET, Instance, Loaded, Weights
+from .options import Options
 from .pool import this_machine
+from .repeated import Repeated
 from .variables import VariableValues
 
-Shapes = tuple[tuple[int, ...] | None, ...]
+Key = tuple[tuple[int, ...] | None, ...]
+"""The shapes of arguments; followed by their strides, where these count."""
 _MOST_CALLS = 4096
 """How many choices of argument shapes are remembered."""
 
@@ -53,13 +57,24 @@ class Native(Engine):
     """Native code.
 
     If all symbols have upper bounds it is made once, with the sizes of a call as arguments; else
-    those that the shapes of inputs define are fixed, for each choice of them.
+    those that the shapes of inputs define are fixed, for each choice of them. If `strided`, it is
+    made for each choice of strides too, and arguments need not be contiguous; the graph then has
+    no control flow, and no symbol a bound.
     """
 
-    def __init__(self, graph: Graph, types: Types, threads: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        types: Types,
+        threads: int,
+        strided: bool = False,
+        options: Options | None = None,
+    ) -> None:
         self.graph = graph
         self.types = types
         self.threads = threads
+        self.strided = strided
+        self.options = options or Options()
         self._updated = [old for old, _ in graph.updates]
         self._program = with_state(graph)
         self._inputs = [t for p in graph.inputs for t in p.tensors]
@@ -70,40 +85,102 @@ class Native(Engine):
         self._doubtful = _doubtful(graph)
         self._turns = RLock()
         self._is_plain = all(not p.packed and p.length is None for p in graph.outputs)
-        self._loaded: dict[tuple[int, ...], Loaded] = {}
-        self._calls: dict[Shapes, _Call] = {}
+        self._loaded: dict[object, Loaded] = {}
+        self._calls: dict[Key, _Call] = {}
+        self._again: Repeated[_Call] = Repeated()
         self._weights: dict[Loaded, Weights] = {}
+        self._threads: dict[Loaded, int] = {}
+        """Where tuning has found that fewer are better."""
         self.is_open = bool(graph.symbols) and has_bounds(graph)
-        if self.is_open or not graph.symbols:
+        if self.is_open or not (graph.symbols or strided):
             self._load({})
 
     @functools.cached_property
     def _text(self) -> str:
         return format_graph(self._program)
 
-    def run(self, arrays: Sequence[Array | None], variables: VariableValues) -> list[object]:
-        shapes: Shapes = tuple([None if a is None else a.shape for a in arrays])
-        call = self._calls.get(shapes)
+    def run(
+        self,
+        arrays: Sequence[Array | None],
+        variables: VariableValues,
+        out: Sequence[Array] | None = None,
+    ) -> list[object]:
+        key = self._key(arrays)
+        call = self._calls.get(key)
         if call is None:
-            call = self._bind(arrays, shapes)
+            call = self._bind(arrays, key)
+        if out is not None:
+            _check_out(self.graph, call.outputs, out)
         given = arrays if call.whole else self._completed(arrays, call)
+        return self._finish(call, variables, given, out)
+
+    def run_again(
+        self, args: tuple[Any, ...], variables: VariableValues, out: tuple[Any, ...] = ()
+    ) -> list[object] | None:
+        if args and type(args[0]) is np.ndarray:
+            call = self._again.of_arrays(args, out)
+            return None if call is None else self._finish(call, variables, args, out)
+        found = self._again.of_tensors(args, out)
+        return None if found is None else self._finish(found[0], variables, (), out, found[1])
+
+    def run_unchecked(
+        self, args: tuple[Any, ...], variables: VariableValues
+    ) -> list[object] | None:
+        try:
+            call = self._calls.get(self._key(args))
+        except AttributeError:
+            return None
+        return self._finish(call, variables, args, None) if call and call.whole else None
+
+    def remember(
+        self, args: tuple[Any, ...], arrays: Sequence[Array | None], out: Sequence[Any] = (),
+        targets: Sequence[Array] = (),
+    ) -> None:  # fmt: skip
+        call = self._calls.get(self._key(arrays))
+        if call is not None and call.whole:
+            self._again.remember(args, tuple(out), [*arrays, *targets], call)
+
+    def _finish(
+        self,
+        call: _Call,
+        variables: VariableValues,
+        arrays: Sequence[Any],
+        out: Sequence[Any] | None,
+        addresses: Sequence[int] = (),
+    ) -> list[object]:
+        """The results of a call; `addresses` stand for the first arrays, of `out` too."""
         weights = self._weights.get(call.loaded)
         if weights is None:
             weights = self._prepare(call.loaded, variables)
         if not self._updated:
-            return self._by_port(self._execute(call, weights, given))
+            return self._by_port(self._execute(call, weights, arrays, out, addresses))
         with self._turns:
-            results = self._execute(call, weights, [*given, *variables.of(self._updated)])
+            given = [*arrays, *variables.of(self._updated)]
+            results = self._execute(call, weights, given, None, addresses)
             known = len(results) - len(self._updated)
             variables.advance(self._updated, results[known:])
         return self._by_port(results[:known])
 
-    def _execute(self, call: _Call, weights: Weights, arrays: Sequence[Any]) -> list[Array]:
+    def _key(self, arrays: Sequence[Array | None]) -> Key:
+        key: Key = tuple([None if a is None else a.shape for a in arrays])
+        if self.strided:
+            key += tuple([None if a is None else a.strides for a in arrays])
+        return key
+
+    def _execute(
+        self,
+        call: _Call,
+        weights: Weights,
+        arrays: Sequence[Any],
+        out: Sequence[Any] | None = None,
+        addresses: Sequence[int] = (),
+    ) -> list[Array]:
         """The results, and then the new values of variables."""
-        outputs = [np.empty(shape, dtype) for shape, dtype in call.outputs]
+        outputs = list(out or [np.empty(shape, dtype) for shape, dtype in call.outputs])
+        behind = [] if out and addresses else outputs
         instance = weights.take()
         try:
-            instance.run([*arrays, *outputs], call.sizes)
+            instance.run([*arrays, *behind], call.sizes, addresses)
             if self.graph.sizes:
                 outputs = self._cut(outputs, self._defined(instance, call))
             if instance.can_fail:
@@ -165,39 +242,48 @@ class Native(Engine):
     def variables_changed(self) -> None:
         self._weights.clear()
 
+    def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        arrays = [
+            np.empty(shape, self.types.of(t.dtype).numpy())
+            for t, shape in zip(self._inputs, shapes, strict=True)
+        ]
+        self._bind(arrays, self._key(arrays))
+
     def _prepare(self, loaded: Loaded, variables: VariableValues) -> Weights:
         with self._lock:
             weights = self._weights.get(loaded)
             if weights is None:
-                weights = Weights(loaded, variables.of(self._constant), self.threads)
+                threads = self._threads.get(loaded, self.threads)
+                weights = Weights(loaded, variables.of(self._constant), threads)
                 self._weights[loaded] = weights
             return weights
 
     # ------------------------------------------------------------------- sizes
 
-    def _bind(self, arrays: Sequence[Array | None], shapes: Shapes) -> _Call:
+    def _bind(self, arrays: Sequence[Array | None], key: Key) -> _Call:
         """Check the shapes of arguments, find the sizes, and load the code for them."""
         store = Store(self.types.real.value, self.types.int.value)
         for tensor, array in zip(self._inputs, arrays, strict=True):
             if array is not None:
                 store.arrays[tensor] = array
-        _check_shapes(self.graph, store)
+        check_shapes(self.graph, store)
         known = {s: int(store.symbols[s]) for s in self.graph.symbols}
         self._check_extents(known)
         sizes = np.array([known[s] for s in self.graph.symbols], np.int64)
         with self._lock:
-            loaded = self._load({} if self.is_open else known)
+            strides = strides_of(arrays) if self.strided else {}
+            loaded = self._load({} if self.is_open else known, strides)
             opened = self.is_open or bool(self.graph.sizes)
             call = _Call(
                 loaded,
                 (sizes if self.is_open else sizes[:0]) if opened else None,
                 known,
                 [(_largest(t, known), self.types.of(t.dtype).numpy()) for t in self._outputs],
-                None not in shapes,
+                None not in key,
             )
             if len(self._calls) >= _MOST_CALLS:
                 self._calls.clear()
-            self._calls[shapes] = call
+            self._calls[key] = call
             return call
 
     def _check_extents(self, known: Mapping[Symbol, int]) -> None:
@@ -208,21 +294,54 @@ class Native(Engine):
                 message = f"`{tensor.name}` has a negative extent: {shape}"
                 raise error("E0804", message, tensor.span)
 
-    def _load(self, sizes: dict[Symbol, int]) -> Loaded:
-        key = tuple(sizes.values())
+    def _load(
+        self, sizes: dict[Symbol, int], strides: Mapping[int, tuple[int, ...]] | None = None
+    ) -> Loaded:
+        strides = strides or {}
+        key = (tuple(sizes.values()), tuple(strides.items()))
         if key not in self._loaded:
-            self._loaded[key] = Loaded(self._image(sizes, key))
+            schedules, threads = self._chosen(sizes, strides)
+            loaded = Loaded(self._image(sizes, strides, key, schedules))
+            self._loaded[key], self._threads[loaded] = loaded, threads
         return self._loaded[key]
 
-    def _image(self, sizes: dict[Symbol, int], key: tuple[int, ...]) -> Image:
+    def _chosen(
+        self, sizes: Mapping[Symbol, int], strides: Mapping[int, tuple[int, ...]]
+    ) -> tuple[Schedules, int]:
+        """The schedules that the options ask for, and how many threads."""
+        if self.is_open or not self.options.tuned:
+            return self.options.schedules_for(self._program), self.threads
+        key = tuning_file.key_of(self._program, self.types, self.threads, sizes, strides)
+        entry, _ = tuning_file.find(key, self.options.file)
+        if entry is None:
+            return self.options.schedules_for(self._program), self.threads
+        return Schedules(entry.schedules, lenient=True), min(entry.use_threads, self.threads)
+
+    def _image(
+        self,
+        sizes: dict[Symbol, int],
+        strides: Mapping[int, tuple[int, ...]],
+        key: object,
+        schedules: Schedules,
+    ) -> Image:
         target = this_machine()
-        name = cache.key("program", self._text, repr((key, self.types, target)))
+        parts = (key, self.types, target, *([schedules] if schedules else []))
+        name = cache.key("program", self._text, repr(parts))
         data = cache.read(name)
         image = None if data is None else image_file.unpack(data)
         if image is None:
-            image = build(lower(self._program, sizes, self.types), target)
+            image = build(lower(self._program, sizes, self.types, strides), target, schedules)
             cache.write(name, image_file.pack(image))
         return image
+
+
+def strides_of(arrays: Sequence[Array | None]) -> dict[int, tuple[int, ...]]:
+    """Strides in elements of the arguments, by number, that are not row-major."""
+    return {
+        number: tuple(step // a.itemsize for step in a.strides)
+        for number, a in enumerate(arrays)
+        if a is not None and not a.flags.c_contiguous
+    }
 
 
 def with_state(graph: Graph) -> Graph:
@@ -260,6 +379,22 @@ def _doubtful(graph: Graph) -> list[Tensor]:
     ]
 
 
+def _check_out(
+    graph: Graph, wanted: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], out: Sequence[Array]
+) -> None:
+    """Compare the arrays that results are to be written to with what is needed; E0801."""
+    for port, (shape, dtype), array in zip(graph.outputs, wanted, out, strict=True):
+        if array.shape != shape or array.dtype != dtype:
+            raise error(
+                "E0801",
+                f"the array for output `{port.name}` does not fit",
+                notes=[
+                    f"expected {dtype.name}{list(shape)}",
+                    f"got {array.dtype.name}{list(array.shape)}",
+                ],
+            )
+
+
 def _largest(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
     """The shape of a result with sizes that data defines at their bounds."""
     return tuple(max(_most(e, known), 0) for e in tensor.shape)
@@ -271,7 +406,7 @@ def _most(extent: Expr, known: Mapping[Symbol, int]) -> int:
     return int(interval(size_for(extent, known))[1])
 
 
-def _check_shapes(graph: Graph, store: Store) -> None:
+def check_shapes(graph: Graph, store: Store) -> None:
     """Bind the symbols of a graph to the shapes of its arguments, and test all conditions."""
     tensors = [t for p in graph.inputs for t in p.tensors]
     for port in graph.inputs:

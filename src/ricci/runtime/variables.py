@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 import numpy as np
 
 from ..diagnostics import error
+from ..dtypes import to_dtype
 from ..ir import interpret_bind
 from ..ir.nodes import Graph, Tensor
 from ..ir.shapes import evaluate
 from ..passes.specialise import Types
-from .arguments import Array, fit
+from .arguments import Array, contiguous, fit, to_numpy, to_user
 
 
 class VariableValues(MutableMapping[str, Array]):
@@ -27,7 +28,7 @@ class VariableValues(MutableMapping[str, Array]):
         self._types = types
         self._changed = changed
         self._values: dict[str, Array] = {
-            t.name: interpret_bind.initial_value(t).astype(types.of(t.dtype).numpy())
+            t.name: to_dtype(interpret_bind.initial_value(t), types.of(t.dtype).numpy())
             for t in graph.variables
             if t.data is not None
         }
@@ -36,13 +37,13 @@ class VariableValues(MutableMapping[str, Array]):
         self._check_name(name)
         if name not in self._values:
             raise _missing([name])
-        view = self._values[name].view()
+        view = to_user(self._values[name].view())
         view.flags.writeable = False
         return view
 
     def __setitem__(self, name: str, value: object) -> None:
         self.adopt(name, value)
-        if np.may_share_memory(self._values[name], np.asarray(value)):
+        if np.may_share_memory(self._values[name], to_numpy(value, f"variable `{name}`")):
             self._values[name] = self._values[name].copy()
 
     def adopt(self, name: str, value: object) -> None:
@@ -50,7 +51,7 @@ class VariableValues(MutableMapping[str, Array]):
         self._check_name(name)
         tensor = self._tensors[name]
         dtype = self._types.of(tensor.dtype).numpy()
-        array = fit(value, dtype, tensor.dtype, tensor.rank, f"variable `{name}`")
+        array = contiguous(fit(value, dtype, tensor.dtype, tensor.rank, f"variable `{name}`"))
         shape = tuple(evaluate(e, {}) for e in tensor.shape)
         if array.shape != shape:
             raise error(

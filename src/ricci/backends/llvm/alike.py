@@ -8,15 +8,20 @@ up to names. Requires that generated text holds neither (`kernels.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
+from ...diagnostics import Error
 from ...ir.loops import Kernel
 from ...ir.nodes import Access, Symbol, Tensor
 from ...source import Span
 from .kernels import KernelCode, Prepare, Site, generate
+from .schedule import NO_SCHEDULES, Schedule, Schedules
 from .target import Target
+
+Key = tuple[object, ...]
 
 
 @dataclass
@@ -24,17 +29,60 @@ class Codes:
     """The code of kernels, by what they are up to names."""
 
     target: Target
-    _known: dict[tuple[object, ...], tuple[KernelCode, list[Tensor]]] = field(default_factory=dict)
+    strides: Mapping[Tensor, tuple[int, ...]] = field(default_factory=dict)
+    """Of the tensors that are not row-major."""
+    schedules: Schedules = NO_SCHEDULES
+    """Of the kernels that are not prepared."""
+    found: int = 0
+    """How many kernels that are not alike have been asked for, of those."""
+    _known: dict[Key, tuple[KernelCode, list[Tensor]]] = field(default_factory=dict)
 
-    def of(self, kernel: Kernel, constant: frozenset[Tensor] = frozenset()) -> KernelCode:
-        """What `generate` gives for a kernel whose strides are those of its shapes."""
-        key, tensors = _describe(kernel, constant)
+    def of(self, kernel: Kernel) -> KernelCode:
+        """What `generate` gives for a kernel that prepares something."""
+        key, tensors = describe(kernel, frozenset(), self.strides)
+        return self._of(("prepare", *key), tensors, kernel, frozenset(), None)
+
+    def scheduled(self, kernel: Kernel, constant: frozenset[Tensor]) -> KernelCode:
+        """What `generate` gives for another one, by its schedule if there is one."""
+        key, tensors = describe(kernel, constant, self.strides)
+        schedule = None
         if key not in self._known:
-            code = generate(kernel, {}, self.target, constant)
+            given = self.schedules.kernels
+            schedule = given[self.found] if self.found < len(given) else None
+            self.found += 1
+        return self._of(key, tensors, kernel, constant, schedule)
+
+    def _of(
+        self,
+        key: Key,
+        tensors: list[Tensor],
+        kernel: Kernel,
+        constant: frozenset[Tensor],
+        schedule: Schedule | None,
+    ) -> KernelCode:
+        if key not in self._known:
+            code = self._generate(kernel, constant, schedule)
             self._known[key] = code, tensors
             return code
         code, others = self._known[key]
         return _with_tensors(code, dict(zip(others, tensors, strict=True)))
+
+    def _generate(
+        self, kernel: Kernel, constant: frozenset[Tensor], schedule: Schedule | None
+    ) -> KernelCode:
+        if schedule is not None and self.schedules.lenient:
+            with suppress(Error):
+                return generate(kernel, self.strides, self.target, constant, schedule)
+            schedule = None
+        return generate(kernel, self.strides, self.target, constant, schedule)
+
+
+def describe(
+    kernel: Kernel, constant: frozenset[Tensor], strides: Mapping[Tensor, tuple[int, ...]]
+) -> tuple[Key, list[Tensor]]:
+    """What a kernel is, without names, and its tensors in the order of their first appearance."""
+    key, tensors = _describe(kernel, constant)
+    return (*key, *((k, strides.get(t)) for k, t in enumerate(tensors))), tensors
 
 
 def _describe(

@@ -14,26 +14,97 @@ from __future__ import annotations
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from .contraction_cost import Costs
-from .contraction_form import find_form
+from .contraction_form import Form, find_form
 from .contraction_plan import Plan, make_plan
+from .contraction_schedule import schedule_of, scheduled_plan
 from .contraction_write import write_contraction
 from .kernels import KernelCode, Strides
-from .matvec import match_dots
+from .matvec import choose_dots, write_dots
+from .schedule import Contraction, Dots, Window, impossible
 from .target import Target
+from .window_plan import choose_window, window_plan
+from .window_write import write_window
+
+MOST_SCRATCH = 64 << 20
+"""Bytes that a thread may use for packed blocks."""
+_BETTER = 0.45
+"""By what factor reading copies of boxes must be estimated to be faster: its tiles are estimated
+as if they waited for nothing."""
 
 
 def match(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
 ) -> KernelCode | None:
     """The code of a kernel that is a sum of products with enough reuse, else None."""
-    form = find_form(kernel, strides)
-    if form is None or max(form.left.extent, form.right.extent) < 2:
+    form, schedule = _choose(kernel, strides, target, constant)
+    if form is None or schedule is None:
         return None
-    dots = match_dots(form, strides, target)
+    if isinstance(schedule, Plan):
+        return write_contraction(schedule, strides)
+    return _write(form, schedule, strides, target)
+
+
+def _write(form: Form, schedule: Dots | Window, strides: Strides, target: Target) -> KernelCode:
+    if isinstance(schedule, Dots):
+        return write_dots(form, schedule, strides, target)
+    return write_window(window_plan(form, schedule, strides, target), strides)
+
+
+def choose(
+    kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> Contraction | Dots | Window | None:
+    """The schedule of a kernel that is a sum of products with enough reuse, else None."""
+    _, schedule = _choose(kernel, strides, target, constant)
+    return schedule_of(schedule) if isinstance(schedule, Plan) else schedule
+
+
+def follow(
+    kernel: Reduce,
+    schedule: Contraction | Dots | Window,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> KernelCode:
+    """The code of a kernel by a schedule; `Error` E0807 if it cannot be computed so."""
+    form = form_of(kernel, strides)
+    if form is None:
+        raise impossible("it is not a sum of products", kernel.name)
+    if not isinstance(schedule, Contraction):
+        return _write(form, schedule, strides, target)
+    plan = scheduled_plan(form, schedule, strides, target, constant)
+    code = write_contraction(plan, strides)
+    if code.scratch > MOST_SCRATCH:
+        raise impossible(f"each thread needs {code.scratch >> 20} MB for its blocks", kernel.name)
+    return code
+
+
+def form_of(kernel: Reduce, strides: Strides) -> Form | None:
+    """The kernel as a sum of products with more than one result, or None if it is none."""
+    form = find_form(kernel, strides)
+    return None if form is None or max(form.left.extent, form.right.extent) < 2 else form
+
+
+def _choose(
+    kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> tuple[Form | None, Plan | Dots | Window | None]:
+    form = form_of(kernel, strides)
+    if form is None:
+        return None, None
+    dots = choose_dots(form, strides, target)
     if dots is not None:
-        return dots
+        return form, dots
     plan = make_plan(form, strides, target, constant)
-    return write_contraction(plan, strides) if _is_worthwhile(plan, strides, target) else None
+    most = _BETTER * _cycles(plan, strides, target)
+    window = choose_window(form, strides, target, most)
+    if window is not None:
+        return form, window
+    return form, plan if _is_worthwhile(plan, strides, target) else None
+
+
+def _cycles(plan: Plan, strides: Strides, target: Target) -> float:
+    """Cycles of a plan or of a plain loop nest, whichever takes fewer, on one core."""
+    costs = Costs(plan, strides, target)
+    return min(costs.whole(), costs.plain())
 
 
 def _is_worthwhile(plan: Plan, strides: Strides, target: Target) -> bool:

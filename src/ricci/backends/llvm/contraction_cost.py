@@ -5,10 +5,11 @@ The constants were measured; only their ratios matter.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...ir.nodes import Expr
+from ...ir.nodes import Access, Expr
 from .contraction_form import Operand, size
 from .contraction_space import flat_form, merge
 from .emit_access import extent_of
@@ -80,25 +81,52 @@ class Costs:
 
     def is_worthwhile(self) -> bool:
         """Whether the plan takes fewer cycles than a plain loop nest, on one core."""
+        return self.whole() < self.plain()
+
+    def whole(self) -> float:
+        """Cycles of all blocks on one core."""
         plan = self.plan
         block = self.chunk(min(plan.row_block, self.rows), min(plan.lane_block, self.columns))
-        return block * plan.blocks < self.plain()
+        return block * plan.blocks
 
     def plain(self) -> float:
         """Cycles of a plain loop nest over the same points, with vectors along the result."""
         plan = self.plan
-        side = plan.broadcast if plan.across else plan.vector
+        side, other = plan.broadcast, plan.vector
+        if not plan.across:
+            side, other = other, side
         access = side.access
+        run, reused = _result_run(plan, self.strides), side.extent
         turn = 4.5  # per vector and k, if it has to be collected from memory
         if access is not None:
             groups = merge(side.indices, [access], self.strides).groups
             steps = flat_form(access, self.strides).steps
             if not groups or steps.get(groups[-1][-1], 0) == 1:
                 turn = 1.5 if is_plain(access) else 3.0
-        if side.extent * plan.depth.extent * self.bytes > self.target.l2:
-            turn += 2.0  # read from memory, in the order of the result
-        each = (turn * plan.depth.extent + 3.0) / _result_run(plan, self.strides)
+                # a short stretch does not fill a vector
+                turn = min(4.5, turn * max(1.0, run / size(groups[-1]))) if groups else turn
+            rows = min(4, max((extent_of(i) for i in other.indices), default=1))
+            if turn == 1.5 and groups and rows > 1 and self._is_near(access):
+                # of several rows at once; all rows follow on one another
+                turn = 1.25 + 0.4 / rows
+                reused = extent_of(groups[-1][-1])
+                run = reused / -(-reused // plan.lanes)
+        read = max(reused, other.extent) * plan.depth.extent * self.bytes
+        # read from farther away, in the order of the result
+        turn += 2.0 if read > self.target.l2 else 0.5 if read > self.target.l1 else 0.0
+        each = (turn * plan.depth.extent + 3.0) / run
         return plan.outer * self.rows * self.columns * each
+
+    def _is_near(self, access: Access) -> bool:
+        """Whether all elements of a sum are read, and not on the same few lines of the caches."""
+        steps = flat_form(access, self.strides).steps
+        spread = (
+            extent_of(k) * math.gcd(steps.get(k, 0) * self.bytes, 4096)
+            for k in self.plan.depth.indices
+            if steps.get(k, 0)
+        )
+        condition = self.plan.form.kernel.condition
+        return condition is None and max(spread, default=0) <= self.target.l1 // 2
 
 
 def _reading(source: str, operand: Operand, panel: int, plan: Plan, strides: Strides) -> float:
@@ -158,6 +186,7 @@ def _packing(plan: Plan, operand: Operand, panel: int, strides: Strides) -> floa
         around += 3.0  # lines that fall on one another in the caches
     if 0 <= step <= MOST_STRIDE:
         load = 3.0 if step < 2 else 3.0 + 1.5 * step
+        load += 1.0 if len(groups) > 1 else 0.0  # short runs
     return (load + around) / run
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...dtypes import DType
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Binary, Const, Expr, Index, Local, Select, Unary
-from ...ir.rewrite import free_indices, has_guard
+from ...ir.rewrite import free_indices, has_guard, nodes_through_locals
 from .emit_access import extent_of, linear
 from .kernels import Strides
 from .sizes import likely, row_major, sizes_of
@@ -85,11 +85,18 @@ def _is_candidate(kernel: Reduce) -> bool:
         and len(kernel.targets) == 1
         and bool(kernel.reduced)
         and kernel.values[0].dtype in _TYPES
-        and kernel.targets[0].tensor.dtype in _TYPES
+        and kernel.targets[0].tensor.dtype.is_real
         and kernel.targets[0].dtype == kernel.results[0].dtype
         and size((*kernel.domain, *kernel.reduced)) > 0
         and not has_guard(*kernel.initial, *kernel.results, kernel.targets[0])
+        and not has_guard(*_unused(kernel))
     )
+
+
+def _unused(kernel: Reduce) -> list[Local]:
+    """Locals that no value has, whose guards leave out terms all the same."""
+    used = {id(x) for x in nodes_through_locals(*kernel.values)}
+    return [x for x in kernel.locals if id(x) not in used]
 
 
 def _factors(expr: Expr) -> Iterator[Expr]:

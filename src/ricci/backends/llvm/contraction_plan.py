@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
@@ -19,11 +18,8 @@ from .contraction_space import Space, flat_form, merge
 from .emit_access import extent_of, shape_of
 from .kernels import Strides
 from .packing import Depth, is_plain
+from .schedule import Source
 from .target import Target
-
-Source = Literal["prepared", "packed", "direct"]
-"""Where a tile reads an operand: panels packed once ahead of time, panels packed by each chunk,
-or the tensor itself."""
 
 _GRAIN = 8000.0
 """Cycles that a thread should work before it asks for more."""
@@ -60,6 +56,8 @@ class Plan:
     """Whether the result is not contiguous along the vector side."""
     grain: int = 1
     """How many blocks a chunk does."""
+    ragged: bool = False
+    """Whether tiles may begin and end anywhere along the vector side."""
 
     @property
     def panel(self) -> int:
@@ -109,12 +107,12 @@ def plans_of_sides(
 ) -> Iterator[Plan]:
     """The plans in which a given operand fills the vectors."""
     for order in (_depth(form, broadcast, strides), _depth(form, vector, strides)):
-        for a in _sources(broadcast, order, strides, constant, False):
-            for b in _sources(vector, order, strides, constant, True):
+        for a in sources_of(broadcast, order, strides, constant, False):
+            for b in sources_of(vector, order, strides, constant, True):
                 yield _plan(form, broadcast, vector, a, b, order, strides, target)
 
 
-def _sources(
+def sources_of(
     operand: Operand,
     depth: Depth,
     strides: Strides,
@@ -167,12 +165,12 @@ def _plan(
         vectors,
         -(-broadcast.extent // rows) * rows,
         _streamed_block(vector, panel, bytes_of) if streams else panel,
-        _is_across(form, vector, strides),
+        is_across(form, vector, strides),
     )
     return plan if streams else _with_blocks(plan, strides, target)
 
 
-def _is_across(form: Form, vector: Operand, strides: Strides) -> bool:
+def is_across(form: Form, vector: Operand, strides: Strides) -> bool:
     """Whether the result is not contiguous along the vector side."""
     steps = flat_form(form.kernel.targets[0], strides).steps
     real = [i for i in vector.indices if extent_of(i) > 1]
@@ -184,11 +182,16 @@ def _is_across(form: Form, vector: Operand, strides: Strides) -> bool:
 
 def _depth(form: Form, operand: Operand, strides: Strides) -> Depth:
     """The reduced indices in the order of an operand's memory."""
-    reduced = [k for k in form.reduced if extent_of(k) > 1] or list(form.reduced[:1])
+    reduced = reduced_loops(form)
     if operand.access is not None:
         steps = flat_form(operand.access, strides).steps
         reduced.sort(key=lambda k: -abs(steps.get(k, 0)))
     return Depth(tuple(reduced), 0, extent_of(reduced[0]))
+
+
+def reduced_loops(form: Form) -> list[Index]:
+    """The reduced indices that have several values, or else one."""
+    return [k for k in form.reduced if extent_of(k) > 1] or list(form.reduced[:1])
 
 
 def _panel_depth(rows: int, bytes_of: int, target: Target) -> int:

@@ -88,7 +88,8 @@ class _Writer:
         with b.loop("0", "%rows") as loop:
             places = given | decode(b, self.rows, plus(b, "%row", loop.index))
             base = self._element("%c", times(b, loop.index, plan.panel))
-            walk = Walk(self.columns, plan.lanes, plan.vector.extent % plan.lanes == 0)
+            whole = plan.vector.extent % plan.lanes == 0 and not plan.ragged
+            walk = Walk(self.columns, plan.lanes, whole)
             walk.write(b, "%lane", "%live", lambda step: self._store(places, step, base))
 
     def _write_across(self, given: Places) -> None:

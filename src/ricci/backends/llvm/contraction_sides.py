@@ -11,7 +11,7 @@ from ...ir.rewrite import accesses
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import size
-from .contraction_plan import MOST_CHUNKS, Plan, Source, batch_of
+from .contraction_plan import MOST_CHUNKS, Plan, batch_of
 from .contraction_space import (
     Places,
     Space,
@@ -29,6 +29,7 @@ from .emit_access import extent_of
 from .emit_types import scalar_type
 from .kernels import KernelCode, Prepare, Strides
 from .packing import Block, Depth, Packing, contiguous_depth, write_packing
+from .schedule import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,14 @@ class Frame:
         other.tensors, other.symbols = self.tensors, self.symbols
         return other
 
+    def part(self, name: str) -> Frame:
+        """A function that this one calls: it reads the same table, and its checks are the same."""
+        other = Frame(self._strides)
+        arguments = "ptr noalias %table, ptr noalias %scratch, i64 %begin, i64 %end"
+        other.builder = Builder(name, arguments, "internal void", "noinline")
+        other.tensors, other.symbols, other.sites = self.tensors, self.symbols, self.sites
+        return other
+
     def strides(self, tensor: Tensor) -> tuple[Size, ...]:
         known = self._strides.get(tensor)
         return row_major(sizes_of(tensor.shape)) if known is None else known
@@ -343,7 +351,7 @@ class Point:
         texts, vector, _ = self.common(*values)
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype
-        return Value(mathlib.function(self.b, expr.function, texts[0], dtype, lanes), dtype, vector)
+        return Value(mathlib.function(self.b, expr.function, texts, dtype, lanes), dtype, vector)
 
     # ------------------------------------------------------------------- masks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...dtypes import DType
-from . import mathlib
+from . import mathlib, mathlib_exp
 from .builder import Builder
 from .emit_types import (
     is_signed,
@@ -34,6 +34,8 @@ def unary(b: Builder, op: str, a: str, dtype: DType, type: str) -> str:
     if op == "not":
         lanes = _lanes(type)
         return b.pure(f"xor {type} {a}, {splat('true', 'i1', lanes)}", a)
+    if dtype is DType.BFLOAT16:
+        return b.pure(f"xor {type} {a}, {splat('-32768', 'i16', _lanes(type))}", a)
     if dtype.is_real:
         return b.pure(f"fneg {type} {a}", a)
     return b.pure(f"sub {type} {'0' if type[0] == 'i' else 'zeroinitializer'}, {a}", a)
@@ -45,6 +47,11 @@ def _lanes(type: str) -> int:
 
 def binary(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
     """An operator on two values of one dtype; divisors of integers are not zero."""
+    if dtype is DType.BFLOAT16:
+        x, y = (cast(b, a, dtype, DType.FLOAT32, lanes) for a in (x, y))
+        value = binary(b, op, x, y, DType.FLOAT32, lanes)
+        is_test = op in _REAL_TESTS
+        return value if is_test else cast(b, value, DType.FLOAT32, dtype, lanes)
     type = vector_type(dtype, lanes)
     if op in _LOGICAL:
         return b.pure(f"{_LOGICAL[op]} {with_lanes('i1', lanes)} {x}, {y}", x, y)
@@ -193,7 +200,7 @@ def power(b: Builder, x: str, y: str, dtype: DType, lanes: int) -> str:
     """`x ** y`; of integers modulo the type's range, and 0 for a negative exponent (1 / x rounded
     toward zero, so 1 and -1 keep their powers)."""
     if dtype.is_real:
-        return mathlib.power(b, x, y, dtype, lanes)
+        return mathlib_exp.power(b, x, y, dtype, lanes)
     type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
     scalar = scalar_type(dtype)
     one, zero = splat("1", scalar, lanes), splat("0", scalar, lanes)
@@ -244,6 +251,8 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
     old, new = vector_type(source, lanes), vector_type(target, lanes)
     if source is target or (old == new and source.is_int and target.is_int):
         return a
+    if DType.BFLOAT16 in (source, target):
+        return _cast_bfloat16(b, a, source, target, lanes)
     if target is DType.BOOL:
         zero = splat(literal(0, source), scalar_type(source), lanes)
         return b.pure(f"{'fcmp une' if source.is_real else 'icmp ne'} {old} {a}, {zero}", a)
@@ -271,6 +280,40 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
     if width(target) < width(source):
         return b.pure(f"trunc {old} {a} to {new}", a)
     return b.pure(f"{'sext' if is_signed(source) else 'zext'} {old} {a} to {new}", a)
+
+
+def _cast_bfloat16(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
+    """From or to the upper half of a float32; what is added rounds to the nearest, or even, one."""
+    single = vector_type(DType.FLOAT32, lanes)
+    word, short = with_lanes("i32", lanes), with_lanes("i16", lanes)
+
+    def whole(value: int) -> str:
+        return splat(str(value), "i32", lanes)
+
+    if source is DType.BFLOAT16:
+        wide = b.pure(f"zext {short} {a} to {word}", a)
+        bits = b.pure(f"shl {word} {wide}, {whole(16)}", wide)
+        value = b.pure(f"bitcast {word} {bits} to {single}", bits)
+        return cast(b, value, DType.FLOAT32, target, lanes)
+    if source is DType.FLOAT64:
+        a = _to_odd_single(b, a, lanes)
+    elif source.is_int and width(source) > 2:
+        return cast(b, cast(b, a, source, DType.FLOAT64, lanes), DType.FLOAT64, target, lanes)
+    else:
+        a = cast(b, a, source, DType.FLOAT32, lanes)
+    bits = b.pure(f"bitcast {single} {a} to {word}", a)
+    top = b.pure(f"lshr {word} {bits}, {whole(16)}", bits)
+    last = b.pure(f"and {word} {top}, {whole(1)}", top)
+    most = b.pure(f"add {word} {bits}, {whole(0x7FFF)}", bits)
+    sum_ = b.pure(f"add {word} {most}, {last}", most, last)
+    rounded = b.pure(f"lshr {word} {sum_}, {whole(16)}", sum_)
+    is_nan = b.pure(f"fcmp uno {single} {a}, {a}", a)
+    chosen = b.pure(
+        f"select {with_lanes('i1', lanes)} {is_nan}, {word} {whole(0x7FC0)}, {word} {rounded}",
+        is_nan,
+        rounded,
+    )
+    return b.pure(f"trunc {word} {chosen} to {short}", chosen)
 
 
 def _to_odd_single(b: Builder, a: str, lanes: int) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import struct
 
-from ...dtypes import DType
+import numpy as np
+
+from ...dtypes import DType, to_bfloat16
 
 _VALUES = {
     DType.BOOL: "i1",
     DType.INT: "i64",
     DType.FLOAT16: "half",
+    DType.BFLOAT16: "i16",  # its bits: it is computed in float32, see `emit_arith`
     DType.FLOAT32: "float",
     DType.FLOAT64: "double",
 }
@@ -77,6 +80,8 @@ def real_literal(value: float, dtype: DType) -> str:
     if dtype is DType.FLOAT16:
         bits = struct.unpack("<H", struct.pack("<e", _round(value, "e", 65504.0)))[0]
         return f"0xH{bits:04X}"
+    if dtype is DType.BFLOAT16:
+        return str(int(to_bfloat16(np.array(value)).view(np.uint16)))
     if dtype is DType.FLOAT32:
         value = _round(value, "f", 3.4028234663852886e38)
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"

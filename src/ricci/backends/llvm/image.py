@@ -12,6 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from ...diagnostics import error
+from ...dtypes import DType, to_dtype
 from ...ir.loops import Block, Choose, Kernel, Kind, Point, Program, Repeat
 from ...ir.nodes import Tensor
 from ...ir.shapes import interval
@@ -20,10 +22,13 @@ from .emit_access import shape_of
 from .emit_types import width
 from .jit import compile_text, module_text
 from .kernels import KernelCode, Site
+from .schedule import NO_SCHEDULES, Schedules
 from .target import Target
 
 WORTH_SHARING = 6000.0
 """Rough nanoseconds of work below which a kernel runs on the caller alone."""
+_MOST_OPTIMISED = 1 << 20
+"""Text of kernels with less work than that which is worth the time of a good compilation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Info:
 
     @property
     def bytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * DType(self.dtype).numpy().itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,8 @@ class Image:
     `Program`.
     """
 
-    code: bytes
+    code: tuple[bytes, ...]
+    """Object files."""
     inputs: tuple[Info, ...]
     outputs: tuple[Info, ...]
     variables: tuple[Info, ...]
@@ -98,14 +104,22 @@ class Image:
     checks: int = 0
 
 
-def build(program: Program, target: Target) -> Image:
-    """Compile all kernels of a program."""
-    builder = _ImageBuilder(program, target)
+def build(program: Program, target: Target, schedules: Schedules = NO_SCHEDULES) -> Image:
+    """Compile all kernels of a program; `Error` E0807 for schedules that are not for it."""
+    return build_parts(program, target, schedules)[0]
+
+
+def build_parts(
+    program: Program, target: Target, schedules: Schedules = NO_SCHEDULES
+) -> tuple[Image, list[int]]:
+    """The image, and the number of the first step of each of the program's actions."""
+    builder = _ImageBuilder(program, target, schedules)
     prepare = builder.prepared(program.prepare)
     steps = builder.steps(program.actions)
-    text = module_text(list(builder.codes.items()), target)
-    return Image(
-        compile_text(text, target) if builder.codes else b"",
+    if not builder.has_schedules_of_its_own():
+        return build_parts(program, target)
+    image = Image(
+        _compile(list(builder.codes.items()), target),
         tuple(map(info, program.inputs)),
         tuple(map(info, program.outputs)),
         tuple(map(info, program.variables)),
@@ -118,6 +132,27 @@ def build(program: Program, target: Target) -> Image:
         program.defined,
         program.checks,
     )
+    return image, builder.starts
+
+
+def constant_tensors(program: Program) -> frozenset[Tensor]:
+    """The tensors that change only when somebody sets a variable."""
+    kinds = ("variable", "constant", "kept")
+    return frozenset(t for t, b in program.buffers.items() if b.kind in kinds)
+
+
+def _compile(codes: list[tuple[str, KernelCode]], target: Target) -> tuple[bytes, ...]:
+    """Object files of kernels; programs that are mostly many small ones are compiled fast."""
+    good: list[tuple[str, KernelCode]] = []
+    fast: list[tuple[str, KernelCode]] = []
+    left = _MOST_OPTIMISED
+    for symbol, code in codes:
+        if code.work < WORTH_SHARING:
+            left -= len(code.text)
+        chosen = fast if code.work < WORTH_SHARING and left < 0 else good
+        chosen.append((symbol, code))
+    parts = [(part, level) for part, level in ((good, 2), (fast, 0)) if part]
+    return tuple(compile_text(module_text(p, target), target, level) for p, level in parts)
 
 
 def program_text(program: Program, target: Target) -> str:
@@ -129,7 +164,7 @@ def program_text(program: Program, target: Target) -> str:
 
 
 def info(tensor: Tensor) -> Info:
-    return Info(tensor.name, tensor.dtype.numpy().name, _largest(tensor))
+    return Info(tensor.name, tensor.dtype.value, _largest(tensor))
 
 
 def _largest(tensor: Tensor) -> tuple[int, ...]:
@@ -141,28 +176,28 @@ def data_of(tensor: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]
     """The elements of a constant."""
     shape, dtype = shape_of(tensor.shape), tensor.dtype.numpy()
     if isinstance(tensor.data, tuple):
-        return np.array(tensor.data).astype(dtype).reshape(shape)
-    return np.full(shape, tensor.data).astype(dtype)
+        return to_dtype(np.array(tensor.data), dtype).reshape(shape)
+    return to_dtype(np.full(shape, tensor.data), dtype)
 
 
 @dataclass
 class _ImageBuilder:
     program: Program
     target: Target
+    schedules: Schedules = NO_SCHEDULES
     codes: dict[str, KernelCode] = field(default_factory=dict)
     """By symbol: kernels of equal text are compiled once."""
     packing: list[Step] = field(default_factory=list)
     _rows: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._alike = Codes(self.target)
+        self._alike = Codes(self.target, self.program.strides, self.schedules)
+        self.starts: list[int] = []
         self.kept = [_block_size(t) for t in self.program.kept]
         self._places = {
             t: Slot(b.kind, b.number, b.offset) for t, b in self.program.buffers.items()
         }
-        self._constant = frozenset(
-            t for t, b in self.program.buffers.items() if b.kind in ("variable", "constant", "kept")
-        )
+        self._constant = constant_tensors(self.program)
 
     def prepared(self, kernels: tuple[Kernel, ...]) -> tuple[Step, ...]:
         """Steps that run whenever a variable is set."""
@@ -172,7 +207,9 @@ class _ImageBuilder:
     def steps(self, block: Block) -> tuple[Step, ...]:
         """The steps of a call, with the places that each `point` writes."""
         self._rows = []
-        self._block(block)
+        for action in block:
+            self.starts.append(len(self._rows))
+            self._block((action,))
         places: dict[int, list[tuple[int, int]]] = {}
         for row, step in enumerate(self._rows):
             for number, slot in enumerate(step.slots):
@@ -182,6 +219,16 @@ class _ImageBuilder:
             replace(s, places=tuple(places.get(s.target, ())), target=0) if s.kind == "point" else s
             for s in self._rows
         )
+
+    def has_schedules_of_its_own(self) -> bool:
+        """Whether there is a schedule for each kernel, or none at all; E0807 if that is wrong."""
+        count, found = len(self.schedules.kernels), self._alike.found
+        if not count or count == found:
+            return True
+        if not self.schedules.lenient:
+            name = self.program.name
+            raise error("E0807", f"there are {count} schedules, and `{name}` has {found} kernels")
+        return False
 
     def _block(self, block: Block) -> None:
         for action in block:
@@ -198,7 +245,7 @@ class _ImageBuilder:
                     self._kernel(action)
 
     def _kernel(self, kernel: Kernel) -> None:
-        code = self._alike.of(kernel, self._constant)
+        code = self._alike.scheduled(kernel, self._constant)
         for extra in code.prepare:
             self._places[extra.output] = Slot("kept", len(self.kept), 0)
             self.kept.append(_block_size(extra.output))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ...ir.loops import Kernel, Reduce
 from ...ir.nodes import Symbol, Tensor
 from ...source import NOWHERE, Span
+from .schedule import Nest, Schedule, checked, impossible
 from .sizes import Size, is_open
 from .target import Target
 
@@ -78,18 +79,53 @@ class Prepare:
 
 
 def generate(
-    kernel: Kernel, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
+    kernel: Kernel,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor] = frozenset(),
+    schedule: Schedule | None = None,
 ) -> KernelCode:
-    """The code of a kernel.
+    """The code of a kernel, by a schedule or as the cost models find best.
 
     `constant` are the tensors whose elements change between calls only when somebody sets a
-    variable: what is derived from them may be prepared.
+    variable: what is derived from them may be prepared. Raises `Error` E0807 if the kernel cannot
+    be computed by the schedule.
     """
     from . import contraction, contraction_open, nest
 
+    if schedule is not None:
+        return _follow(kernel, checked(schedule), strides, target, constant)
     if isinstance(kernel, Reduce):
         match = contraction_open.match if is_open(kernel) else contraction.match
         code = match(kernel, strides, target, constant)
         if code is not None:
             return code
     return nest.generate(kernel, strides, target)
+
+
+def _follow(
+    kernel: Kernel,
+    schedule: Schedule,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> KernelCode:
+    from . import contraction, nest
+
+    if not isinstance(kernel, Reduce) or is_open(kernel):
+        raise impossible("only reductions and maps of known sizes have one", kernel.name)
+    if isinstance(schedule, Nest):
+        return nest.generate(kernel, strides, target, schedule)
+    return contraction.follow(kernel, schedule, strides, target, constant)
+
+
+def choose(
+    kernel: Kernel, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
+) -> Schedule | None:
+    """The schedule that `generate` follows if none is given; None for a kernel that has none."""
+    from . import contraction, nest
+
+    if not isinstance(kernel, Reduce) or is_open(kernel):
+        return None
+    chosen = contraction.choose(kernel, strides, target, constant)
+    return nest.choose(kernel, strides, target) if chosen is None else chosen

@@ -92,6 +92,11 @@ class Reals:
         text = f"select {self.bools} {condition}, {self.type} {x}, {self.type} {y}"
         return self.b.pure(text, condition, x, y)
 
+    def choose(self, condition: str, x: str, y: str) -> str:
+        """`select` of integers of the same width."""
+        text = f"select {self.bools} {condition}, {self.integers} {x}, {self.integers} {y}"
+        return self.b.pure(text, condition, x, y)
+
     def both(self, x: str, y: str) -> str:
         return self.b.pure(f"and {self.bools} {x}, {y}", x, y)
 

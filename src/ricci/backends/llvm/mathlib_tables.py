@@ -132,5 +132,14 @@ HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 LN2_64 = (0.6931471803691238, 1.9082149292705877e-10)
 """The logarithm of 2 in two parts, the first of 32 bits."""
 
+LOG2_64 = (0.30102999560767785, 5.630334806675098e-11)
+"""The decimal logarithm of 2 in two parts, the first of 34 bits."""
+
+LOG2_32 = (0.301025390625, 4.605038981195214e-06)
+"""The same for single precision, the first part of 13 bits."""
+
+LOG_E = (0.4342944819032518, 1.098319650216765e-17)
+"""The decimal logarithm of e in two parts."""
+
 LN2_32 = (0.693115234375, 3.1946184945309415e-05)
 """The same for single precision, the first part of 13 bits."""

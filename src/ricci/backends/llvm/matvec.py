@@ -37,9 +37,14 @@ from .emit_access import extent_of
 from .emit_types import scalar_type, tag, width, with_lanes
 from .kernels import KernelCode, Strides
 from .packing import evaluate, is_plain, store_step
+from .schedule import Dots, Side, impossible
 from .target import Target
 
 MOST_ROWS = 8
+MOST_COUNT = 16
+"""Rows of the big operand that are read at the same time, at most."""
+MOST_BLOCK = 1 << 14
+"""Rows of the big operand that a chunk reads, at most."""
 _START = Place(None)
 _LEAST_DEPTH = 16
 """Vectors along k, for fewer of which adding up the lanes at the end costs too much."""
@@ -59,14 +64,33 @@ class Dot:
         return f"kernel.dot.{self.rows}x{self.count}"
 
 
-def match_dots(form: Form, strides: Strides, target: Target) -> KernelCode | None:
-    """The code of a contraction with few rows whose other operand is contiguous along k."""
-    for small, big in ((form.left, form.right), (form.right, form.left)):
+def choose_dots(form: Form, strides: Strides, target: Target) -> Dots | None:
+    """How to compute a contraction with few rows whose other operand is contiguous along k."""
+    for side in ("left", "right"):
+        small, big = _operands(form, side)
         if small.extent <= MOST_ROWS and small.extent <= big.extent:
-            reduced = _contiguous(big, form, strides, target)
-            if reduced is not None:
-                return _Writer(form, small, big, reduced, strides, target).code()
+            if _contiguous(big, form, strides, target) is not None:
+                count = _rows_at_once(small.extent, big.extent, target)
+                return Dots(side, count, _block(form, big, count, target))
     return None
+
+
+def write_dots(form: Form, schedule: Dots, strides: Strides, target: Target) -> KernelCode:
+    """The code of such a contraction; `Error` E0807 if it is none."""
+    small, big = _operands(form, schedule.small)
+    name = form.kernel.name
+    if small.extent > MOST_ROWS:
+        raise impossible(f"the small operand has {small.extent} rows, more than {MOST_ROWS}", name)
+    reduced = _contiguous(big, form, strides, target)
+    if reduced is None:
+        raise impossible("the other operand is not contiguous, or too short for vectors", name)
+    if not 1 <= schedule.count <= MOST_COUNT or not schedule.block:
+        raise impossible(f"1 to {MOST_COUNT} rows are read at once, in blocks of some", name)
+    return _Writer(form, small, big, reduced, schedule, strides, target).code()
+
+
+def _operands(form: Form, small: Side) -> tuple[Operand, Operand]:
+    return (form.left, form.right) if small == "left" else (form.right, form.left)
 
 
 def _contiguous(
@@ -94,6 +118,7 @@ class _Writer:
         small: Operand,
         big: Operand,
         reduced: tuple[Index, ...],
+        schedule: Dots,
         strides: Strides,
         target: Target,
     ) -> None:
@@ -103,17 +128,14 @@ class _Writer:
         self.lanes = target.lanes(form.dtype)
         self.k = size(reduced)
         self.scalar, self.bytes = scalar_type(form.dtype), width(form.dtype)
-        self.count = _rows_at_once(small.extent, big.extent, target)
-        self.plan = self._plan(strides, target)
+        self.count = min(schedule.count, big.extent)
+        self.plan = self._plan(schedule.block, strides, target)
         self.x_row = -(-self.k // self.lanes) * self.lanes
 
-    def _plan(self, strides: Strides, target: Target) -> Plan:
+    def _plan(self, wanted: int, strides: Strides, target: Target) -> Plan:
         """The chunks, as the plan that storing results needs."""
-        least = max(1, _CHUNK_BYTES // (self.k * self.bytes * self.count))
-        pieces = -(-self.big.extent // self.count)
-        block = max(least, -(-pieces // _CHUNKS)) * self.count
         unit = math.lcm(self.count, self.lanes)
-        block = min(-(-block // unit), max(1, 256 // unit)) * unit
+        block = -(-min(wanted, self.big.extent, MOST_BLOCK) // unit) * unit
         plan = next(plans_of_sides(self.form, self.small, self.big, strides, target, frozenset()))
         return replace(
             plan,
@@ -291,6 +313,16 @@ class _Writer:
             f"  %{value} = call {v} @{name}(ptr %{value}.p, i32 {self.bytes}, {bits} {mask}, "
             f"{v} zeroinitializer)"
         )
+
+
+def _block(form: Form, big: Operand, count: int, target: Target) -> int:
+    """Rows of the big operand in a chunk."""
+    bytes_of, lanes = width(form.dtype), target.lanes(form.dtype)
+    least = max(1, _CHUNK_BYTES // (size(form.reduced) * bytes_of * count))
+    pieces = -(-big.extent // count)
+    block = max(least, -(-pieces // _CHUNKS)) * count
+    unit = math.lcm(count, lanes)
+    return min(-(-block // unit), max(1, 256 // unit)) * unit
 
 
 def _rows_at_once(small: int, big: int, target: Target) -> int:

@@ -9,28 +9,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...ir.loops import Fill, Kernel, Reduce, Scatter
+from ...ir.loops import Fill, Group, Kernel, Reduce, Scatter
 from ...ir.nodes import ZERO, Index
 from .counts import Count
 from .emit import Frame
 from .emit_types import width
 from .kernels import KernelCode, Strides
+from .nest_group import write_group
 from .nest_plan import MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
 from .nest_scatter import ScatterNest
+from .nest_schedule import schedule_of, scheduled_plan
 from .nest_share import shares_of, write_count
+from .schedule import Nest
 from .sizes import likely, product, size_of, sizes_of, times
 from .target import Target
 
 
-def generate(kernel: Kernel, strides: Strides, target: Target) -> KernelCode:
-    """The code of a kernel."""
+def generate(
+    kernel: Kernel, strides: Strides, target: Target, schedule: Nest | None = None
+) -> KernelCode:
+    """The code of a kernel, a `Reduce` by a schedule if there is one."""
     frame = Frame(strides)
     if isinstance(kernel, Fill):
         return _fill(kernel, frame)
     if isinstance(kernel, Scatter):
         return _scatter(kernel, frame)
-    return _reduce(kernel, frame, target)
+    if isinstance(kernel, Group):
+        return write_group(kernel, frame, target)
+    return _reduce(kernel, frame, target, schedule)
+
+
+def choose(kernel: Reduce, strides: Strides, target: Target) -> Nest | None:
+    """The schedule of a kernel for which none is given; None if there is nothing to do."""
+    if _is_empty(kernel.domain):
+        return None
+    return schedule_of(kernel, make_plan(kernel, Frame(strides), target))
 
 
 def _fill(kernel: Fill, frame: Frame) -> KernelCode:
@@ -58,10 +72,15 @@ def _scatter(kernel: Scatter, frame: Frame) -> KernelCode:
     return _code(frame, nest.chunks, work, MOST_CHUNKS, nest.count)
 
 
-def _reduce(kernel: Reduce, frame: Frame, target: Target) -> KernelCode:
+def _reduce(
+    kernel: Reduce, frame: Frame, target: Target, schedule: Nest | None = None
+) -> KernelCode:
     if _is_empty(kernel.domain):
         return _code(frame, 0, 0.0)
-    plan = make_plan(kernel, frame, target)
+    if schedule is None:
+        plan = make_plan(kernel, frame, target)
+    else:
+        plan = scheduled_plan(kernel, schedule, frame, target)
     nest = ReduceNest(kernel, plan, frame)
     nest.emit()
     chunks = nest.shares.chunks

@@ -13,6 +13,7 @@ from ...dtypes import DType
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Apply, Expr, Index, Local
 from ...ir.rewrite import accesses, children, free_indices, walk
+from ...ir.special import SPECIAL
 from .emit import Frame
 from .emit_access import Linear, Ranges, is_within, linear, needs_check, range_of
 from .emit_types import width
@@ -73,6 +74,10 @@ class Plan:
     only whether there are any, and `chunks` how many there are at most."""
     costs: tuple[float, float] = (0.0, 0.0)
     """Nanoseconds of a vector of results: of each of its terms, and of the rest."""
+    unroll: int = 700
+    """About how many instructions a tile may have with its inner loops written out."""
+    wanted: int = 1
+    """How many chunks there should be."""
 
 
 @dataclass(slots=True)
@@ -177,27 +182,35 @@ def collapse(indices: Sequence[Index], uses: Sequence[Use], loose: set[Index]) -
 def make_plan(kernel: Reduce, frame: Frame, target: Target) -> Plan:
     """Arrange a reduction whose domain is not empty."""
     uses = uses_of(kernel, frame)
+    outer, reduced, fixed = loops_of(kernel, uses)
+    lanes = lanes_of(kernel, uses, target)
+    vector = _choose_vector(kernel, uses, outer, reduced, lanes)
+    over_reduced = vector in reduced
+    if vector is not None:
+        (reduced if over_reduced else outer).remove(vector)
+    plan = Plan(outer, reduced, vector, over_reduced, least_lanes(lanes, vector), fixed)
+    _tile(kernel, plan, uses, target)
+    share(kernel, plan)
+    return plan
+
+
+def loops_of(kernel: Reduce, uses: Sequence[Use]) -> tuple[list[Loop], list[Loop], list[Index]]:
+    """The loops over domain and reduced indices, and the indices that run as part of another."""
     loose = loose_indices(kernel, uses)
     outer = collapse(kernel.domain, uses, loose)
     reduced = collapse(kernel.reduced, uses, loose)
     kept = {x.index for x in outer} | {x.index for x in reduced}
-    fixed = [i for i in (*kernel.domain, *kernel.reduced) if i not in kept]
-    lanes = _lanes(kernel, uses, target)
-    vector = _choose_vector(kernel, uses, outer, reduced, lanes)
-    over_reduced = vector in reduced
-    if vector is None:
-        lanes = 1
-    else:
-        (reduced if over_reduced else outer).remove(vector)
-        while lanes > 1 and lanes // 2 >= upper(vector.extent):
-            lanes //= 2
-    plan = Plan(outer, reduced, vector, over_reduced, lanes, fixed)
-    _tile(kernel, plan, uses, target)
-    _share(kernel, plan)
-    return plan
+    return outer, reduced, [i for i in (*kernel.domain, *kernel.reduced) if i not in kept]
 
 
-def _lanes(kernel: Reduce, uses: Sequence[Use], target: Target) -> int:
+def least_lanes(lanes: int, vector: Loop | None) -> int:
+    """No more lanes than a loop has values, rounded up."""
+    while lanes > 1 and (vector is None or lanes // 2 >= upper(vector.extent)):
+        lanes //= 2
+    return lanes
+
+
+def lanes_of(kernel: Reduce, uses: Sequence[Use], target: Target) -> int:
     """Lanes of the widest element type that is computed with."""
     widest = max((width(u.access.tensor.dtype) for u in uses), default=4)
     if widest == 8 and all(t.dtype.is_real and width(t.dtype) < 8 for t in kernel.targets):
@@ -248,28 +261,44 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
     if plan.over_reduced:
         plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
         return
-    vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
+    vectors = max(1, min(4, room, _vectors_of_row(kernel, plan.vector, plan.lanes)))
     if _is_heavy(kernel):
         vectors = min(vectors, 2)
     plan.vectors = vectors
     if kernel.reduced and plan.outer:
-        if _is_open(plan):  # where no contraction takes the products, the tile matters most
-            sharing = [_shares_vectors(plan, uses, x.index) for x in plan.outer]
-            best = max(range(len(sharing)), key=lambda k: (sharing[k], k))
-            plan.outer.append(plan.outer.pop(best))
-        row = plan.outer[-1]
-        shared = _shared(plan, uses, row.index)
-        extent = likely(row.extent)
+        # where no contraction takes the products, the tile matters most
+        sharing = [_shares_vectors(plan, uses, x.index) for x in plan.outer]
+        best = max(range(len(sharing)), key=lambda k: (sharing[k], k))
+        plan.outer.append(plan.outer.pop(best))
+        extent = likely(plan.outer[-1].extent)
+        shared, of_vectors = sharing[best]
         if shared and extent > 1:
             plan.vectors = min(vectors, 2)
-            plan.rows = max(1, min(4 if shared > 1 else 2, room // plan.vectors, extent))
+            most = 2 if shared == 1 else 4
+            if of_vectors:  # every row more saves reading them once
+                most = 16
+            plan.rows = _even_rows(extent, max(1, min(most, room // plan.vectors, extent)))
+            if of_vectors and plan.rows > 3:
+                plan.vectors = max(1, min(vectors, room // plan.rows))
+
+
+def _vectors_of_row(kernel: Reduce, vector: Loop, lanes: int) -> int:
+    """The vectors of a row that need no mask; one without guards may end with part of one."""
+    extent = likely(vector.extent)
+    guarded = interior(kernel, vector.index, {}) != (0, size_of(vector.index.extent))
+    return extent // lanes if guarded else -(-extent // lanes)
+
+
+def _even_rows(extent: int, most: int) -> int:
+    """How many rows at once, if those that are left are done one by one."""
+    return min(range(1, most + 1), key=lambda n: (extent // n + extent % n, -n))
 
 
 def _shared(plan: Plan, uses: Sequence[Use], row: Index) -> int:
     """2 if neighbouring rows read the same elements, 1 if their windows overlap, else 0."""
     inner = [u for u in uses if u.inner]
-    if any(row not in u.form.indices and u.form.indices for u in inner):
-        varies = any(row in u.form.indices for u in inner)
+    if any(u.form.indices and not _varies(u, row) for u in inner):
+        varies = any(_varies(u, row) for u in inner)
         return 2 if varies and len(inner) > 1 and plan.reduced else 0
     for use in inner:
         step = use.form.indices.get(row)
@@ -283,7 +312,13 @@ def _shares_vectors(plan: Plan, uses: Sequence[Use], row: Index) -> tuple[int, b
     shared = _shared(plan, uses, row)
     assert plan.vector is not None
     wide = [u for u in uses if u.inner and plan.vector.index in u.form.indices]
-    return shared, any(row not in u.form.indices for u in wide)
+    return shared, not all(_varies(u, row) for u in wide)
+
+
+def _varies(use: Use, index: Index) -> bool:
+    """Whether what an access reads depends on an index."""
+    others = (expr for expr, _ in use.form.others.values())
+    return index in use.form.indices or index in free_indices(*others)
 
 
 def _is_heavy(kernel: Reduce) -> bool:
@@ -293,21 +328,27 @@ def _is_heavy(kernel: Reduce) -> bool:
     return len(nodes) > 24 or sum(isinstance(x, Apply) for x in nodes) > 1
 
 
+_CHEAP = frozenset(
+    {"abs", "sqrt", "floor", "ceil", "trunc", "fma", "copysign", "nextafter", "logb"}
+)
+
+
 def cost_of(exprs: Sequence[Expr]) -> float:
     """Rough nanoseconds of one vector's worth of an expression."""
     heavy = 0.0
     for node in walk(*exprs):
         if isinstance(node, Apply):
-            heavy += 4.0 if node.function not in ("abs", "sqrt", "floor", "ceil") else 1.0
+            heavy += 1.0 if node.function in _CHEAP else 50.0 if node.function in SPECIAL else 4.0
         elif isinstance(node, Access):
-            heavy += 0.35
+            # where data says what is read, it is seldom in a cache
+            heavy += 4.0 if accesses(*(s.index for s in node.subscripts)) else 0.35
         else:
             heavy += 0.1
     return heavy
 
 
-def _share(kernel: Reduce, plan: Plan) -> None:
-    """Divide the domain into chunks that are worth their while."""
+def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
+    """Divide the domain into chunks that are worth their while, or into at most so many."""
     points = math.prod(likely(x.extent) for x in plan.outer)
     vector = likely(plan.vector.extent) if plan.vector is not None else 1
     terms = math.prod(likely(x.extent) for x in plan.reduced)
@@ -326,7 +367,8 @@ def _share(kernel: Reduce, plan: Plan) -> None:
         plan.leading = max(0, len(plan.outer) - 1)
         plan.blocks = 2 if plan.outer or not (vector is None or plan.over_reduced) else 1
         return
-    wanted = int(min(MOST_CHUNKS, work // CHUNK_NS))
+    wanted = int(min(MOST_CHUNKS, work // CHUNK_NS)) if chunks is None else chunks
+    plan.wanted = max(wanted, 1)
     if wanted <= 1:
         return
     product = 1

@@ -19,9 +19,6 @@ from .nest_plan import Loop, Plan, dtypes_of, interior
 from .nest_share import shares_of
 from .sizes import Size, expression, lower, minus, size_of
 
-_MOST_INSTRUCTIONS = 700
-"""About how many a tile may have with its inner loops unrolled."""
-
 Bound = counts.Count
 Places = dict[Index, Place]
 Ranges = dict[Index, tuple[Size, Size]]
@@ -73,7 +70,7 @@ class ReduceNest:
         """The innermost reduced loops that are written out."""
         plan = self.plan
         size = sum(1 for _ in walk(*self.kernel.values)) + 2
-        room = _MOST_INSTRUCTIONS / (size * plan.rows * plan.vectors)
+        room = plan.unroll / (size * plan.rows * plan.vectors)
         out: set[Index] = set()
         if plan.over_reduced:
             return out
@@ -102,6 +99,14 @@ class ReduceNest:
                 value, number = self._divide(number, self.frame.count(x.extent))
                 places[x.index] = Place(value)
             self._blocked(places, block)
+
+    def emit_within(self, shared: Sequence[Index], number: str) -> None:
+        """All of it at a point of further indices, given by its number."""
+        places = {x: Place(None, 0) for x in self.plan.fixed}
+        for x in reversed(shared):
+            value, number = self._divide(number, self.frame.count(size_of(x.extent)))
+            places[x] = Place(value)
+        self._blocked(places, "0")
 
     def _part(self, chunk: str) -> str:
         """Where a chunk begins in all pieces of work."""
@@ -266,6 +271,9 @@ class ReduceNest:
             return
         index, lanes = plan.vector.index, plan.lanes
         extent = self.frame.count(plan.vector.extent)
+        if limits is None and isinstance(extent, int) and self._is_regular(index, extent):
+            self._whole_row(rows, index, extent, ranges)
+            return
         blocks = counts.rounded_up(self.b, extent, lanes)
         begin, end = limits or (0, blocks)
         low: Bound = 0
@@ -288,6 +296,23 @@ class ReduceNest:
             for at, vectors in self._steps(start, stop, max(count, 1)):
                 self._vector_tile(rows, at, vectors, known, border=count == 0)
 
+    def _is_regular(self, index: Index, extent: int) -> bool:
+        """Whether no vector needs a mask: the last may begin earlier, and compute some elements
+        again."""
+        whole = extent % self.plan.lanes == 0 or (self.repeatable and extent > self.plan.lanes)
+        return whole and index not in self.guarded
+
+    def _whole_row(self, rows: list[Places], index: Index, extent: int, ranges: Ranges) -> None:
+        """A row without a mask: several vectors at once, and then those that are left."""
+        lanes, vectors = self.plan.lanes, self.plan.vectors
+        whole = extent // lanes // vectors * vectors
+        for at, count in self._steps(0, whole, vectors):
+            self._vector_tile(rows, at, count, ranges, border=False)
+        left = [min(n, extent - lanes) for n in range(whole * lanes, extent, lanes)]
+        spots = [Place(None, n, lanes > 1) for n in left]
+        if spots:
+            self._tile([Cell({**p, index: x}, FULL, ranges) for p in rows for x in spots])
+
     def _vector_tile(
         self, rows: list[Places], at: Bound, vectors: int, ranges: Ranges, border: bool
     ) -> None:
@@ -300,9 +325,7 @@ class ReduceNest:
             tail = tail and not (isinstance(extent, int) and (at + 1) * lanes <= extent)
         else:
             place = Place(self.b.pure(f"mul nuw nsw i64 {at}, {lanes}", at), 0, lanes > 1)
-        movable = index not in self.guarded and self.repeatable
-        if tail and movable and isinstance(extent, int) and extent > lanes:
-            # the last vector begins earlier: some elements are computed twice
+        if tail and isinstance(extent, int) and self._is_regular(index, extent):
             tail = False
             if place.base is None:
                 place = Place(None, extent - lanes, True)

@@ -323,7 +323,7 @@ def contiguous_depth(
     operand: Operand, depth: Depth, lanes: int, strides: Strides
 ) -> tuple[Index, ...] | None:
     """The last reduced indices, if the operand lies contiguous along them and not along its own
-    indices, so that it is best read along them; all of those after the split one, or one alone."""
+    indices, so that it is best read along them; all after the split one, or some neighbours."""
     access = operand.access
     if access is None or not is_plain(access):
         return None
@@ -335,6 +335,9 @@ def contiguous_depth(
     groups = merge(inner, [access], strides).groups
     if len(groups) == 1 and steps.get(inner[-1], 0) == 1 and depth.most >= lanes // 2:
         return inner
+    for group in groups:
+        if steps.get(group[-1], 0) == 1 and size(group) >= lanes // 2 and inner[0] not in group:
+            return group
     for index in inner:
         if steps.get(index, 0) == 1 and extent_of(index) >= lanes // 2:
             return (index,)

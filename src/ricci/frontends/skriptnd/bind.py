@@ -7,6 +7,7 @@ stand for whole packs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...diagnostics import Label
@@ -18,18 +19,21 @@ from .bind_solve import solve, solve_symbolic
 from .binding import affine, children
 from .compose_graph import Builder
 from .evaluate import Evaluator
+from .evaluate_dynamic import length_of
 from .evaluate_packs import require_int
 from .evaluate_shapes import bounds_of
 from .values import (
     DTYPES,
     LONGEST_PACK,
     AnyValue,
+    DynamicPack,
     Item,
     Value,
     check_size,
     describe,
     dtype_of,
     fail,
+    from_expr,
     is_expr,
     show,
     to_expr,
@@ -128,7 +132,7 @@ class Binder:
 
     # -------------------------------------------------------------- attributes
 
-    def set_attributes(self, given: dict[str, tuple[Value, Span]], span: Span) -> None:
+    def set_attributes(self, given: Mapping[str, tuple[AnyValue, Span]], span: Span) -> None:
         """Bind the attributes that are given, and constant defaults; note what must wait.
 
         Raises E0414 for unknown and missing attributes, E0301 for values of the wrong type.
@@ -166,9 +170,9 @@ class Binder:
         if self.builder.free_names(default) or parameter.type.name not in DTYPES:
             self.deferred.append(parameter)
         else:
-            self._set(parameter, self.evaluator.evaluate(default), default.span)
+            self._set(parameter, self.evaluator.evaluate_any(default), default.span)
 
-    def _set(self, parameter: s.Parameter, value: Value, span: Span) -> None:
+    def _set(self, parameter: s.Parameter, value: AnyValue, span: Span) -> None:
         name, type = parameter.name, parameter.type
         if value is None:
             if not type.optional:
@@ -181,21 +185,22 @@ class Binder:
                 )
             self.evaluator.values[name] = None
             return
-        check_size(value, span)
+        check_size(value.items if isinstance(value, DynamicPack) else value, span)
         self._check_type(parameter, value, span)
         self.origins[name] = Label(span, f"`{name}` is {show(value)}")
         if type.pack is None:
-            if isinstance(value, tuple):
+            if isinstance(value, tuple | DynamicPack):
                 raise fail("E0301", f"attribute `{name}` takes one value", span, show(value))
             self.evaluator.values[name] = value
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple | DynamicPack):
             self.evaluator.values[name] = value
             self.unchecked.append(parameter)
         else:
             self.uniform[name] = (parameter, value)
 
-    def _check_type(self, parameter: s.Parameter, value: Value, span: Span) -> None:
+    def _check_type(self, parameter: s.Parameter, value: AnyValue, span: Span) -> None:
         what = f"attribute `{parameter.name}`"
+        value = value.items if isinstance(value, DynamicPack) else value
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, nodes.Tensor | nodes.Subscript):
                 raise fail("E0301", f"{what} must not be a tensor", span, describe(item))
@@ -252,7 +257,7 @@ class Binder:
             default = parameter.default
             assert default is not None
             if all(self._has(n) for n in self.builder.free_names(default)):
-                self._set(parameter, self.evaluator.evaluate(default), default.span)
+                self._set(parameter, self.evaluator.evaluate_any(default), default.span)
             else:
                 self.deferred.append(parameter)
         return len(self.deferred) < len(waiting)
@@ -268,12 +273,12 @@ class Binder:
         waiting, self.unchecked = self.unchecked, []
         for parameter in waiting:
             value = self.evaluator.values[parameter.name]
-            assert isinstance(value, tuple)
+            assert isinstance(value, tuple | DynamicPack)
             pack = parameter.type.pack
             if pack is not None and pack.length is not None:
                 given = (self.origins[parameter.name],) if parameter.name in self.origins else ()
                 what = f"the length of `{parameter.name}`"
-                self.bind_size(pack.length, len(value), what, given)
+                self.bind_size(pack.length, from_expr(length_of(value)), what, given)
         for name, (parameter, item) in list(self.uniform.items()):
             pack = parameter.type.pack
             assert pack is not None

@@ -335,17 +335,28 @@ class _ShapeBinder:
             names = ", ".join(f"`{n}`" for n in missing)
             raise fail("E0416", f"{what} depends on {names}, not known here", extent.span)
         if isinstance(value, DynamicPack):
-            raise fail("E0507", f"{what} cannot be solved for `{form[0]}` here", extent.span)
+            rows = enumerate(value.items)
+            items = [self._solve(i, form, extent, what, self._absent(k)) for k, i in rows]
+            open_pack = DynamicPack(tuple(items), value.length)
+            self.binder.define(form[0], open_pack, what, extent.span)
+            return
         found = value if isinstance(value, tuple) else () if value is None else (value,)
         solved = tuple([self._solve(i, form, extent, what) for i in found])
         single = not isinstance(value, tuple)
         result: Value = (solved[0] if solved else None) if single else solved
         self.binder.define(form[0], result, what, extent.span)
 
-    def _solve(self, size: Item, form: tuple[str, int, int], extent: s.Extent, what: str) -> Item:
-        if isinstance(size, int):
+    def _solve(
+        self,
+        size: Item,
+        form: tuple[str, int, int],
+        extent: s.Extent,
+        what: str,
+        absent: nodes.Expr = nodes.FALSE,
+    ) -> Item:
+        if isinstance(size, int) and absent == nodes.FALSE:
             return solve(size, form, extent.size, what, (self.given,))
-        return solve_symbolic(self.binder.builder, to_expr(size), form, extent.size, what)
+        return solve_symbolic(self.binder.builder, to_expr(size), form, extent.size, what, absent)
 
     def _compare(self, extent: s.Extent, expected: AnyValue, start: int, stop: int) -> None:
         """Extents that are declared by known symbols must be those of the argument."""

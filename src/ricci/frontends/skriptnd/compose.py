@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from ...diagnostics import Diagnostic, Error, Label
 from ...ir import nodes
@@ -19,6 +20,7 @@ from . import syntax as s
 from .bind import Binder
 from .compose_block import compose_block
 from .compose_body import Body, Request, Results, Task, tensors_of
+from .compose_gather import gather, name_size
 from .compose_graph import Builder
 from .compose_inputs import bind_graph_inputs
 from .evaluate import Evaluator
@@ -45,6 +47,8 @@ def compose(
     whatever keeps the graph from being composed: E02 to E06, E09.
     """
     builder = Builder(program, f"{program.main.name}.{graph.name}", quantizing=quantize)
+    builder.budget.gather = partial(gather, builder)
+    builder.budget.name_size = partial(name_size, builder)
     try:
         return _compose_graph(builder, program.main, graph, attributes or {}, types or {})
     except Error as error:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from ...diagnostics import Error
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from . import evaluate_dynamic as dynamic
 from . import syntax as s
 from .binding import free_names
 from .compose_graph import Builder
 from .evaluate import Evaluator
-from .evaluate_dynamic import not_known
+from .evaluate_folds import present
 from .evaluate_packs import require_int
 from .evaluate_scalars import binary
 from .evaluate_shapes import bounds_of
@@ -25,8 +26,10 @@ from .values import (
     dtype_of,
     fail,
     format_value,
+    from_expr,
     is_expr,
     show,
+    shown_size,
     to_expr,
 )
 
@@ -61,7 +64,9 @@ def check(
 
     `later` are the lines of `@using` that are still to come.
     """
-    value = evaluator.evaluate(assertion.condition)
+    value = evaluator.evaluate_any(assertion.condition)
+    if isinstance(value, DynamicPack):
+        value = present(value, assertion.condition.span, 1)
     if value is None or value is True:
         return
     items = value if isinstance(value, tuple) else (value,)
@@ -191,16 +196,51 @@ def _define(evaluator: Evaluator, using: s.Using) -> None:
 
 
 def _define_dynamic(evaluator: Evaluator, using: s.Using, value: DynamicPack) -> None:
-    """A pack whose length is known only at run time: it can be named, not taken apart."""
-    item = using.items[0]
-    if using.listed or not isinstance(item, s.UsingName):
-        raise not_known(using.value.span, value)
+    """A pack whose length is known only at run time, as a whole or taken apart."""
+    budget, span = evaluator.budget, using.span
     check_size(value.items, using.value.span)
-    if item.pack is not None and item.pack.length is not None:
-        length = evaluator.evaluate(item.pack.length)
-        if not is_expr(length) or not shapes.equal(length, value.length):
-            raise not_known(item.pack.length.span, value)
-    evaluator.values[item.name] = value
+    if not using.listed:
+        (item,) = using.items
+        assert isinstance(item, s.UsingName)
+        _agree_hint(evaluator, item, value)
+        evaluator.values[item.name] = value
+        return
+    counts = [_open_count(evaluator, item) for item in using.items]
+    parts = dynamic.take_apart(value, counts, span, budget)
+    for item, part in zip(using.items, parts, strict=True):
+        if isinstance(item, s.UsingZip):
+            columns = dynamic.deal(part, len(item.names), item.span, budget)
+            evaluator.values.update(zip(item.names, columns, strict=True))
+        elif item.pack is None:
+            evaluator.values[item.name] = dynamic.items_of(part)[0]
+        else:
+            evaluator.values[item.name] = part
+
+
+def _open_count(evaluator: Evaluator, item: s.UsingName | s.UsingZip) -> nodes.Expr | None:
+    """How many items a name takes, which may be known only at run time."""
+    if isinstance(item, s.UsingName) and item.pack is not None and item.pack.length is not None:
+        value = evaluator.evaluate(item.pack.length)
+        if is_expr(value):
+            return value
+    count = _count(evaluator, item)
+    return None if count is None else nodes.integer(count)
+
+
+def _agree_hint(evaluator: Evaluator, item: s.UsingName, value: DynamicPack) -> None:
+    """The length that is written with a name is compared when the graph runs."""
+    length = None if item.pack is None else item.pack.length
+    expected = None if length is None else evaluator.evaluate(length)
+    if length is None or expected is None:
+        return
+    if not is_expr(expected):
+        expected = nodes.integer(require_int(expected, length.span, "the length of a pack"))
+    same = shapes.compare("eq", value.length, expected)
+    if same == nodes.FALSE:
+        message = f"`{item.name}` never has {show(from_expr(expected))} items"
+        raise fail("E0506", message, length.span, f"it has {show(from_expr(value.length))}")
+    shown = (f"`{item.name}` has ", *shown_size(value.length), " items, not ", expected)
+    evaluator.budget.demand(same, shown, length.span)
 
 
 def _check_hint(evaluator: Evaluator, item: s.UsingName, value: Value) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...ir import nodes
 from . import syntax as s
@@ -13,10 +13,10 @@ from .compose_declared import check_declared, check_length
 from .compose_loop_step import compose_loop
 from .compose_quantize import quantize
 from .compose_state import update_variable
-from .evaluate_dynamic import not_known
+from .evaluate_dynamic import items_of, take_apart
 from .evaluate_packs import require_int
 from .labels import Scope, Wanted, automatic_label, item_name, result_names, single_name
-from .values import AnyValue, DynamicPack, Value, fail
+from .values import AnyValue, DynamicPack, Value, describe, fail, is_expr
 
 
 def compose_components(body: Body, components: tuple[s.Component, ...]) -> Task:
@@ -81,7 +81,10 @@ def _wanted(body: Body, result: s.Result | s.ResultList | s.Omitted) -> Wanted:
         if item.pack is None:
             names.append(single_name(name))
         else:
-            names += [item_name(name, k) for k in range(_length(body, item) or 0)]
+            length = _length(body, item)
+            if length is not None and not isinstance(length, int):
+                return None
+            names += [item_name(name, k) for k in range(length or 0)]
     return tuple(names)
 
 
@@ -95,12 +98,14 @@ def _pack(result: s.Result) -> s.Pack | None:
     return result.pack or (result.type.pack if result.type is not None else None)
 
 
-def _length(body: Body, result: s.Result) -> int | None:
+def _length(body: Body, result: s.Result) -> int | nodes.Expr | None:
     """The declared length of a packed result; None where it is open."""
     pack = _pack(result)
     if pack is None or pack.length is None:
         return None
     value = body.evaluator.evaluate(pack.length)
+    if is_expr(value):
+        return value
     return require_int(value, pack.length.span, "the length of a pack")
 
 
@@ -131,14 +136,16 @@ def _assign(body: Body, result: s.Result, value: AnyValue) -> None:
 
 def _assign_list(body: Body, results: s.ResultList, value: AnyValue) -> None:
     """`[a, b..(k)] = pack`: at most one packed result may leave its length open."""
-    if isinstance(value, DynamicPack):
-        value = _of_known_length(body, results, value)
-    items = value if isinstance(value, tuple) else ()
     counts = [
         1 if isinstance(r, s.Omitted) or _pack(r) is None else _length(body, r)
         for r in results.items
     ]
-    rest = len(items) - sum(c for c in counts if c is not None)
+    known = [c for c in counts if isinstance(c, int)]
+    if isinstance(value, DynamicPack) or len(known) + counts.count(None) < len(counts):
+        _assign_parts(body, results, value, counts)
+        return
+    items = value if isinstance(value, tuple) else ()
+    rest = len(items) - sum(known)
     if value is None or rest < 0 or counts.count(None) > 1 or (rest > 0 and None not in counts):
         raise fail(
             "E0413",
@@ -146,29 +153,27 @@ def _assign_list(body: Body, results: s.ResultList, value: AnyValue) -> None:
             results.span,
         )
     start = 0
-    for result, known in zip(results.items, counts, strict=True):
-        stop = start + (rest if known is None else known)
+    for result, count in zip(results.items, counts, strict=True):
+        stop = start + (count if isinstance(count, int) else rest)
         if isinstance(result, s.Result):
             _assign(body, result, items[start] if _pack(result) is None else items[start:stop])
         start = stop
 
 
-def _of_known_length(body: Body, results: s.ResultList, pack: DynamicPack) -> Value:
-    """A pack of dynamic length that is taken apart must have as many items as there are names."""
-    counts = [
-        1 if isinstance(r, s.Omitted) or _pack(r) is None else _length(body, r)
-        for r in results.items
-    ]
-    if None in counts:
-        raise not_known(results.span, pack)
-    total = sum(c for c in counts if c is not None)
-    what = "the length of the pack that is taken apart"
-    if total > len(pack.items) or not body.builder.agree(
-        pack.length, nodes.integer(total), what, results.span
-    ):
-        message = f"a pack of at most {len(pack.items)} tensors does not fit these results"
-        raise fail("E0413", message, results.span)
-    return pack.items[:total]
+def _assign_parts(
+    body: Body,
+    results: s.ResultList,
+    value: AnyValue,
+    counts: Sequence[int | nodes.Expr | None],
+) -> None:
+    """The same where a length is known only at run time."""
+    if not isinstance(value, tuple | DynamicPack):
+        raise fail("E0413", "a pack is needed for these results", results.span, describe(value))
+    sizes = [nodes.integer(c) if isinstance(c, int) else c for c in counts]
+    parts = take_apart(value, sizes, results.span, body.builder.budget, "E0413")
+    for result, part in zip(results.items, parts, strict=True):
+        if isinstance(result, s.Result):
+            _assign(body, result, items_of(part)[0] if _pack(result) is None else part)
 
 
 # --------------------------------------------------------------------- updates

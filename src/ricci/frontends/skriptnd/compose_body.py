@@ -60,7 +60,7 @@ class Wish:
     body: Body
     entry: s.Quantization
     done: set[nodes.Tensor] = field(default_factory=set)
-    """The tensors that have been quantized so, and what came of them."""
+    """The tensors that came of it."""
 
 
 @dataclass(frozen=True, slots=True)

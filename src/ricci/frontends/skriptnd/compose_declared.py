@@ -7,6 +7,7 @@ from ...ir import nodes, shapes
 from ...source import Span
 from . import syntax as s
 from .compose_body import Body, tensors_of
+from .evaluate_dynamic import items_of, length_of
 from .evaluate_packs import require_int
 from .evaluate_shapes import bounds_of, evaluate_extent
 from .values import AnyValue, DynamicPack, Item, fail, from_expr, is_expr, show, to_expr
@@ -35,10 +36,9 @@ def check_length(
     """
     if pack is None or value is None:
         return value
-    if isinstance(value, nodes.Tensor):
+    if not isinstance(value, tuple | DynamicPack):
         raise fail("E0413", f"{what} is declared as a pack, but is a single tensor", span)
-    tensors = tensors_of(value)
-    actual = value.length if isinstance(value, DynamicPack) else nodes.integer(len(tensors))
+    actual = length_of(value)
     if pack.bound is not None:
         bound = body.evaluator.evaluate(pack.bound)
         if bound is not None and not isinstance(bound, tuple):
@@ -55,7 +55,7 @@ def check_length(
             span,
         )
     known = shapes.as_int(declared)
-    return value if known is None else tuple(tensors[:known])
+    return value if known is None else items_of(value)[:known]
 
 
 def _declared_length(body: Body, pack: s.Pack, actual: nodes.Expr) -> nodes.Expr | None:

@@ -12,8 +12,9 @@ from ...ir import nodes, rewrite, shapes
 from ...source import NOWHERE, Span
 from . import binding
 from . import syntax as s
+from .compose_noted import tensors_taken, without_needless_copies
 from .compose_parts import Frame, Library, Part, Plan, schedule
-from .evaluate_scalars import binary
+from .evaluate_scalars import binary, reads_nothing
 from .values import (
     Budget,
     Item,
@@ -24,6 +25,7 @@ from .values import (
     from_expr,
     is_expr,
     show,
+    shown_size,
     to_expr,
 )
 
@@ -42,16 +44,15 @@ class Builder:
     symbols: list[nodes.Symbol] = field(default_factory=list)
     sizes: list[tuple[nodes.Symbol, nodes.Tensor]] = field(default_factory=list)
     checks: list[nodes.Check] = field(default_factory=list)
+    pending: set[nodes.Tensor] = field(default_factory=set)
+    """The tensors that the formula being lowered computes."""
     sharing: int = 0
     """How many unrolled loops, and graphs invoked under their own name, surround the place:
     variables of one name are one there."""
     quantizing: bool = False
     """Whether the operators that `@quantize` names are invoked, or only noted."""
-    quantized: dict[nodes.Tensor, nodes.Tensor] = field(default_factory=dict)
-    """For each result of these operators, the tensor as it was before."""
-    quantization: list[tuple[nodes.Tensor, str, tuple[tuple[str, str], ...]]] = field(
-        default_factory=list
-    )
+    quantization: list[nodes.Quantization] = field(default_factory=list)
+    """What is noted: each of a copy, which those read that are to read the quantized tensor."""
     _constants: dict[tuple[object, ...], nodes.Tensor] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
     _plans: dict[int, Plan] = field(default_factory=dict)
@@ -79,7 +80,13 @@ class Builder:
         span: Span = NOWHERE,
         data: Scalar | tuple[Scalar, ...] | None = None,
     ) -> nodes.Tensor:
-        """A new tensor; raises E0901 for too many dimensions, or elements to count in 64 bits."""
+        """A new tensor.
+
+        Raises E0301 for one of strings, E0901 for too many dimensions, or elements to count in 64
+        bits.
+        """
+        if dtype is DType.STR:
+            raise fail("E0301", "there are no tensors of strings", span)
         if len(shape) > MOST_DIMENSIONS:
             raise fail("E0901", "a tensor with too many dimensions", span, f"it has {len(shape)}")
         volume = 1
@@ -198,8 +205,10 @@ class Builder:
     def _make_checks(self) -> None:
         """Have the conditions checked that evaluation has relied on in the innermost region."""
         demands, self.budget.demands = self.budget.demands, []
-        for condition, text, span in demands:
-            self.check(condition, (text,), span)
+        for condition, message, span in demands:
+            if not reads_nothing(condition) or rewrite.free_indices(condition):
+                raise fail("E0507", "this must be known before the formula is computed", span)
+            self.check(condition, message, span)
 
     def update(self, variable: nodes.Tensor, value: nodes.Tensor) -> None:
         """Let a variable hold a value from now on."""
@@ -302,7 +311,7 @@ class Builder:
             return result
         if unless is not nodes.FALSE:
             result = shapes.logical_or(unless, to_expr(result))
-        message = (f"{what} is ", *_shown(a), ", which must be ", *_shown(b))
+        message = (f"{what} is ", *shown_size(a), ", which must be ", *shown_size(b))
         self.check(result, message, span)
         return True
 
@@ -312,7 +321,8 @@ class Builder:
         if fits is False:
             raise fail("E0417", f"{what} is {show(size)}, above its bound {show(bound)}", span)
         if fits is not True:
-            message = (f"{what} is ", *_shown(to_expr(size)), ", above its bound ", to_expr(bound))
+            shown = shown_size(to_expr(size))
+            message = (f"{what} is ", *shown, ", above its bound ", to_expr(bound))
             self.check(fits, message, span)
 
     # ------------------------------------------------------------ per operator
@@ -338,12 +348,12 @@ class Builder:
         self, inputs: list[nodes.Port], outputs: list[nodes.Port], span: Span
     ) -> nodes.Graph:
         """The graph of what was collected; constants that nothing reads are left out."""
-        used = set(_tensors_read(self.steps))
+        used = set(tensors_taken(self.steps))
         used |= {t for port in outputs for t in port.tensors}
         updates = self.parts[0].updates
         self._make_checks()
         used |= set(updates.values())
-        return nodes.Graph(
+        graph = nodes.Graph(
             self.name,
             tuple(inputs),
             tuple(outputs),
@@ -357,6 +367,7 @@ class Builder:
             tuple(self.quantization),
             span,
         )
+        return without_needless_copies(graph)
 
 
 MOST_DIMENSIONS = 64
@@ -364,25 +375,3 @@ MOST_DIMENSIONS = 64
 
 _MOST_COMPARED = 64
 """Elements of constants that are compared to find equal ones."""
-
-
-def _shown(size: nodes.Expr) -> tuple[str | nodes.Expr, ...]:
-    """A size in a message of a check: its value, and what it is called."""
-    return (size,) if isinstance(size, nodes.Const) else (size, f" (`{show(size)}`)")
-
-
-def _tensors_read(steps: list[nodes.Step]) -> Iterator[nodes.Tensor]:
-    """Every tensor that a step, or a step within it, takes from outside."""
-    for step in rewrite.all_steps(steps):
-        if isinstance(step, nodes.Operation):
-            yield from step.inputs
-        elif isinstance(step, nodes.Branch):
-            for region in (*step.conditions, *step.branches):
-                yield from region.results
-        else:
-            yield from step.initial
-            yield from (t for _, pack in step.scans for t in pack)
-            yield from step.body.results
-            yield from step.condition.results if step.condition is not None else ()
-            if isinstance(step.count, nodes.Tensor):
-                yield step.count

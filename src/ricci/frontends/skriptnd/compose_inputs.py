@@ -58,7 +58,7 @@ class _Inputs:
         packed = type.pack is not None
         if absent:
             self._bind_absent(parameter)
-            return [nodes.Port(name, (), packed, True)]
+            return [nodes.Port(name, (), optional=True)]
         self.binder.resolve_lengths()
         full = self.scope.tensor(name)
         count = self._most(parameter) if packed else 1
@@ -72,6 +72,7 @@ class _Inputs:
             value = DynamicPack(tuple(tensors), symbol)
         self.evaluator.values[name] = value
         may_be_absent = type.optional or parameter.default is not None
+        packed = packed and bool(tensors or not may_be_absent)
         port = nodes.Port(name, tuple(tensors), packed, may_be_absent, length)
         return [port] if length is None else [port, nodes.Port(f"{name}.size", (length,))]
 

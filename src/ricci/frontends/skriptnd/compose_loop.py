@@ -13,7 +13,11 @@ from ...source import Span
 from . import syntax as s
 from .compose_body import Body, Results, Task, tensors_of
 from .compose_callable import compose_callable
-from .evaluate_shapes import evaluate_shape, pack_length
+from .compose_declared import check_length
+from .compose_graph import Builder
+from .compose_loop_packs import OpenPack, open_pack
+from .evaluate_dynamic import items_of
+from .evaluate_shapes import evaluate_shape
 from .labels import Wanted, item_name
 from .values import (
     INT_LIMIT,
@@ -45,8 +49,8 @@ class Loop:
     """A loop whose clauses have been evaluated."""
 
     node: s.Loop
-    initial: list[Value]
-    """For each loop variable a tensor, or a pack of them."""
+    initial: list[Value | OpenPack]
+    """For each loop variable a tensor, a pack of them, or one whose length may change."""
     scans: list[Scan]
     count: nodes.Expr | None
 
@@ -73,35 +77,30 @@ def evaluate_clauses(body: Body, node: s.Loop) -> Loop:
 # --------------------------------------------------------------- loop variables
 
 
-def _initial(body: Body, carried: s.Carried) -> Value:
+def _initial(body: Body, carried: s.Carried) -> Value | OpenPack:
     """The first value of a loop variable; one value fills a declared shape."""
-    value = body.evaluator.evaluate(carried.value)
+    value = body.evaluator.evaluate_any(carried.value)
     if value is None:
         raise fail("E0608", "a loop variable must not be null", carried.value.span)
     type, span = carried.type, carried.value.span
+    pack = None if type is None else type.pack
     if type is not None:
         _check_type(body, type, value, span)
-        if type.pack is not None and type.pack.length is not None:
-            _check_length(body, carried, type, value)
-    if not isinstance(value, tuple):
+        value = check_length(body, pack, value, f"loop variable `{carried.name}`", span)
+    assert value is not None
+    if not isinstance(value, tuple | DynamicPack):
         return _first(body, type, value, None, span)
-    return tuple([_first(body, type, item, k, span) for k, item in enumerate(value)])
+    items = tuple([_first(body, type, i, k, span) for k, i in enumerate(items_of(value))])
+    if isinstance(value, DynamicPack):
+        return open_pack(body, carried, DynamicPack(items, value.length))
+    return items if pack is None or pack.bound is None else open_pack(body, carried, items)
 
 
-def _check_type(body: Body, type: s.Type, value: Value, span: Span) -> None:
+def _check_type(body: Body, type: s.Type, value: AnyValue, span: Span) -> None:
     dtype = body.evaluator.dtype(type.name, type.span)
-    for item in value if isinstance(value, tuple) else (value,):
+    for item in items_of(value) if isinstance(value, tuple | DynamicPack) else (value,):
         if item is not None and dtype_of(item) is not dtype:
             raise fail("E0608", f"`{dtype_of(item)}` cannot start a `{dtype}`", span)
-
-
-def _check_length(body: Body, carried: s.Carried, type: s.Type, value: Value) -> None:
-    length = pack_length(body.evaluator, type, body.builder.budget)
-    count = len(value) if isinstance(value, tuple) else None
-    if count != length:
-        found = "one tensor" if count is None else f"{count} tensors"
-        message = f"loop variable `{carried.name}` is a pack of {length} tensors, not {found}"
-        raise fail("E0413", message, carried.value.span)
 
 
 def _first(
@@ -225,13 +224,13 @@ def _check_at_most(body: Body, count: nodes.Expr, span: Span, length: nodes.Expr
         shown = f"{describe(length)} and {describe(count)}"
         raise fail("E0608", "a loop counts further than its pack goes", span, shown)
     message = "a loop counts further than its pack goes"
-    body.builder.budget.demands.append((shapes.compare("le", count, length), message, span))
+    body.builder.budget.demand(shapes.compare("le", count, length), (message,), span)
 
 
 # -------------------------------------------------------------------- each step
 
 
-def enter(inner: Body, node: s.Loop, variables: list[Value], items: list[Item]) -> None:
+def enter(inner: Body, node: s.Loop, variables: list[AnyValue], items: list[Item]) -> None:
     """Make loop variables and scanned items known in a step."""
     for carried, value in zip(node.carried, variables, strict=True):
         inner.evaluator.values[carried.name] = value
@@ -258,15 +257,18 @@ def check_results(body: Body, loop: Loop, results: Results) -> None:
             raise fail("E0608", message, node.body.span, describe(value))
     for carried, old, new in zip(node.carried, loop.initial, results, strict=False):
         if not _same(body, carried, old, new):
+            before = old.describe() if isinstance(old, OpenPack) else describe(old)
             raise fail(
                 "E0608",
                 f"loop variable `{carried.name}` changes its type or shape",
                 carried.span,
-                f"from {describe(old)} to {describe(new)}",
+                f"from {before} to {describe(new)}",
             )
 
 
-def _same(body: Body, carried: s.Carried, old: Value, new: AnyValue) -> bool:
+def _same(body: Body, carried: s.Carried, old: Value | OpenPack, new: AnyValue) -> bool:
+    if isinstance(old, OpenPack):
+        return old.suits(new)
     if isinstance(new, DynamicPack) or isinstance(old, tuple) != isinstance(new, tuple):
         return False
     before, after = tensors_of(old), tensors_of(new)
@@ -291,19 +293,19 @@ def unroll(
     """A loop written out, step by step."""
     node, builder = loop.node, body.builder
     known = len(loop.initial)
-    current: list[AnyValue] = list(loop.initial)
+    current = [v.value if isinstance(v, OpenPack) else v for v in loop.initial]
     collected: list[list[nodes.Tensor]] = [[] for _ in wanted[known:]]
     builder.budget.invoke(node.span, steps)
     builder.sharing += 1
     for step in range(steps):
         inner = step_body(body)
-        enter(inner, node, _values(current), [scan.items[step] for scan in loop.scans])
+        enter(inner, node, current, [scan.items[step] for scan in loop.scans])
         if node.count is not None and node.count.index is not None:
             inner.evaluator.values[node.count.index] = step
         names = _step_names(wanted, known, step, step == steps - 1)
         results = yield from compose_callable(inner, node.body, label, names)
         check_results(body, loop, results)
-        current = list(results[:known])
+        current = [_kept(builder, *pair) for pair in zip(loop.initial, results, strict=False)]
         while len(collected) < len(results) - known:
             collected.append([])
         for pack, value in zip(collected, results[known:], strict=True):
@@ -312,8 +314,11 @@ def unroll(
     return (*current, *(tuple(pack) for pack in collected))
 
 
-def _values(current: list[AnyValue]) -> list[Value]:
-    return [v for v in current if not isinstance(v, DynamicPack)]
+def _kept(builder: Builder, old: Value | OpenPack, new: AnyValue) -> AnyValue:
+    """The new value of a loop variable."""
+    if isinstance(old, OpenPack) and isinstance(new, tuple | DynamicPack):
+        return old.kept(builder, new)
+    return new
 
 
 def _step_names(

@@ -20,6 +20,7 @@ from .compose_branch import compose_condition
 from .compose_callable import compose_callable
 from .compose_graph import Builder
 from .compose_loop import Loop, Scan, check_results, enter, evaluate_clauses, step_body, unroll
+from .compose_loop_packs import OpenPack
 from .compose_parts import Part
 from .compose_state import carry_updates
 from .evaluate_shapes import check_number
@@ -75,7 +76,7 @@ class _Step:
         start = len(builder.sizes)
         items: list[Item] = [self._scanned(scan) for scan in self.loop.scans]
         inner = step_body(self.body)
-        variables = [self._like(value, None) for value in self.loop.initial]
+        variables, held = self._fresh([None] * len(self.loop.initial))
         enter(inner, node, variables, items)
         index = self._index(inner)
         found: Condition = None
@@ -88,11 +89,11 @@ class _Step:
                 check_results(self.body, self.loop, results)
                 inside = {symbol for symbol, _ in builder.sizes[start:]}
                 packs = self._collect(results[len(variables) :], inside, self._most(found))
+                new = self._held(results[: len(variables)])
         if found is False and node.pretest:
             del builder.sizes[start:]
             return (yield from unroll(self.body, self.loop, 0, self.label, self.wanted))
-        new = [t for value in results[: len(variables)] for t in tensors_of(value)]
-        return self._finish(variables, new, index, found, packs)
+        return self._finish(held, new, index, found, packs)
 
     def _most(self, condition: Condition) -> int | None:
         """How many steps there are at most. Raises E0608 for a loop without end."""
@@ -104,6 +105,30 @@ class _Step:
         return most
 
     # ---------------------------------------------------------------- what comes in
+
+    def _fresh(self, names: Sequence[Wanted]) -> tuple[list[AnyValue], list[nodes.Tensor]]:
+        """New values for the loop variables, and all tensors that hold them."""
+        values: list[AnyValue] = []
+        held: list[nodes.Tensor] = []
+        for old, name in zip(self.loop.initial, names, strict=True):
+            if isinstance(old, OpenPack):
+                value, tensors = old.fresh(self.builder, name)
+                values.append(value)
+                held += tensors
+            else:
+                values.append(self._like(old, name))
+                held += tensors_of(values[-1])
+        return values, held
+
+    def _held(self, values: Sequence[AnyValue]) -> list[nodes.Tensor]:
+        """All tensors that hold values of the loop variables."""
+        held: list[nodes.Tensor] = []
+        for old, value in zip(self.loop.initial, values, strict=True):
+            if isinstance(old, OpenPack) and isinstance(value, tuple | DynamicPack):
+                held += old.tensors(self.builder, value)
+            else:
+                held += tensors_of(value)
+        return held
 
     def _like(self, value: Value, names: Wanted) -> Value:
         """New tensors of the types and shapes of others."""
@@ -235,23 +260,24 @@ class _Step:
 
     def _finish(
         self,
-        variables: list[Value],
+        variables: list[nodes.Tensor],
         new: list[nodes.Tensor],
         index: nodes.Tensor | None,
         condition: Condition,
         packs: list[tuple[nodes.Tensor, ...]],
     ) -> Results:
         builder, node, loop = self.builder, self.loop.node, self.loop
-        names = (*self.wanted, *(None for _ in loop.initial))
-        finals = [self._like(v, name) for v, name in zip(loop.initial, names, strict=False)]
+        names = (*self.wanted, *(None for _ in loop.initial))[: len(loop.initial)]
+        initial = self._held([v.value if isinstance(v, OpenPack) else v for v in loop.initial])
+        finals, held = self._fresh(names)
         region = condition if isinstance(condition, nodes.Region) else None
         limit = self._limit(condition)
         counts = bool(packs) and region is not None
         step = nodes.Loop(
-            _flat(finals),
+            tuple(held),
             tuple(self.collected),
-            _flat(variables),
-            _flat(loop.initial),
+            tuple(variables),
+            tuple(initial),
             tuple(self.scans),
             nodes.Region(tuple(self.part.steps), (*new, *self.results)),
             limit,
@@ -279,10 +305,6 @@ class _Step:
         symbol = self.builder.symbol("steps", bound, self.loop.node.span)
         self.builder.sizes.append((symbol, steps))
         return symbol
-
-
-def _flat(values: Sequence[Value]) -> tuple[nodes.Tensor, ...]:
-    return tuple([t for value in values for t in tensors_of(value)])
 
 
 def _pack(items: tuple[nodes.Tensor, ...], length: nodes.Expr | None) -> AnyValue:

@@ -10,7 +10,7 @@ from ...ir import nodes
 from ...source import Span
 from . import binding
 from . import syntax as s
-from .values import AnyValue, describe
+from .values import AnyValue, Pack, describe
 
 
 class Library(Protocol):
@@ -64,6 +64,8 @@ class Part:
     """A size that has a value, 1, only when the region runs; for its checks."""
     checked: set[nodes.Expr] = field(default_factory=set)
     guarded: set[nodes.Expr] = field(default_factory=set)
+    gathered: dict[tuple[Pack, tuple[nodes.Expr, ...]], Pack] = field(default_factory=dict)
+    """Tensors chosen from packs by their lengths, by all that there were and the places."""
 
 
 def schedule(operator: s.Operator) -> list[list[s.Assertion]]:

@@ -2,10 +2,11 @@
 
 An entry names a tensor of its operator, one inside an operator that it invokes by the path of
 labels, or any by its full name, `main.G.conv.w`. Entries are known before the body of their
-operator is composed, so a tensor is looked up where it is defined. There the quantizer is
-noted, and in a graph that is composed to be quantized also invoked: everything that reads the
-tensor from then on reads what it gives. A variable is quantized where it is read; what updates
-it is not.
+operator is composed, so a tensor is looked up where it is defined. In a graph that is composed to
+be quantized the quantizer is invoked there: everything that reads the tensor under that name reads
+what it gives. Else it is noted, of a copy that they read instead; `compose_noted` leaves out the
+copies that are all there is to read. A variable is quantized where it is read; what updates it is
+not.
 
 Spec: attaches quantizers, and does not say when they run. Ricci: on request.
 """
@@ -21,7 +22,7 @@ from ...ir import nodes
 from . import syntax as s
 from .compose_body import Body, Request, Task, Wish, tensors_of
 from .compose_tensors import same_shape
-from .labels import Scope, relative
+from .labels import Scope, item_name, relative
 from .values import AnyValue, DynamicPack, Value, describe, fail, is_static, show
 
 
@@ -52,44 +53,49 @@ def quantize(body: Body, names: Iterable[str], declared: bool = False) -> Task:
     if body.quantizers or body.scoped_quantizers:
         values = body.evaluator.values
         for name in names:
-            for wish in _wishes(body, name, declared):
-                (values[name],) = yield from _apply(wish, values.get(name))
+            full = body.scope.declared(name) if declared else body.scope.tensor(name)
+            for wish in _wishes(body, name, full):
+                (values[name],) = yield from _apply(wish, values.get(name), full)
     return ()
 
 
-def _wishes(body: Body, name: str, declared: bool) -> list[Wish]:
+def _wishes(body: Body, name: str, full: str | None) -> list[Wish]:
     """What is wanted of a tensor: first by its own operator, then by those around it."""
-    full = body.scope.declared(name) if declared else body.scope.tensor(name)
     scoped = body.scoped_quantizers.get(full, []) if full is not None else []
     return list(dict.fromkeys([*body.quantizers.get(name, []), *reversed(scoped)]))
 
 
-def _apply(wish: Wish, value: AnyValue) -> Task:
-    """Note a quantizer for a tensor, or each of a pack, and invoke it if that is asked for.
+def _apply(wish: Wish, value: AnyValue, name: str | None) -> Task:
+    """Quantize a tensor with this scoped name, or each of a pack, or note that for it.
 
     An operator whose only component takes over its scope may have the same tensor again.
     """
-    builder, entry = wish.body.builder, wish.entry
-    found = [t for t in tensors_of(value) if t not in wish.done]
-    if not found:
-        return (value,)
-    evaluate = wish.body.evaluator.evaluate
-    attributes = tuple([(a.name, _literal(evaluate(a.value))) for a in entry.attributes])
-    callee, raw = ".".join(entry.callee), builder.quantized
-    builder.quantization += [(raw.get(t, t), callee, attributes) for t in found]
-    wish.done.update(found)
-    if not builder.quantizing:
-        return (value,)
     results: list[nodes.Tensor] = []
-    for tensor in found:
-        (result,) = yield from _invoke(wish, tensor)
-        assert isinstance(result, nodes.Tensor)
-        raw[result] = raw.get(tensor, tensor)
-        wish.done.add(result)
+    packed = not isinstance(value, nodes.Tensor)
+    for position, tensor in enumerate(tensors_of(value)):
+        result = tensor
+        if tensor not in wish.done:
+            own = item_name(name, position) if packed else name
+            (result,) = tensors_of((yield from _quantized(wish, tensor, own))[0])
+            wish.done.add(result)
         results.append(result)
     if isinstance(value, DynamicPack):
         return (DynamicPack(tuple(results), value.length),)
-    return (tuple(results) if isinstance(value, tuple) else results[0],)
+    return (tuple(results) if packed and value is not None else results[0] if results else None,)
+
+
+def _quantized(wish: Wish, tensor: nodes.Tensor, name: str | None) -> Task:
+    """What those read who read a tensor under this name: what the quantizer makes of it, or a copy
+    for which it is noted."""
+    builder, entry = wish.body.builder, wish.entry
+    if builder.quantizing:
+        return (yield from _invoke(wish, tensor))
+    copy = builder.copy(tensor, name, entry.span)
+    evaluate = wish.body.evaluator.evaluate
+    attributes = tuple([(a.name, _literal(evaluate(a.value))) for a in entry.attributes])
+    noted = nodes.Quantization(copy, name or tensor.name, ".".join(entry.callee), attributes)
+    builder.quantization.append(noted)
+    return (copy,)
 
 
 def _literal(value: Value) -> str:

@@ -18,12 +18,16 @@ from . import syntax as s
 from .compose_body import Body, tensors_of
 from .compose_graph import Builder
 from .compose_parts import Part
-from .values import AnyValue, Value, fail, show
+from .values import AnyValue, DynamicPack, Value, fail, show
 
 
 def update_variable(body: Body, result: s.Result, variable: Value, value: AnyValue) -> None:
     """Let a variable, or each of a pack, hold a new value. Raises E0413 and E0401."""
     old, new = tensors_of(variable), tensors_of(value)
+    if isinstance(value, DynamicPack) and len(old) <= len(new):
+        what, count = f"the number of items for variable `{result.name}`", nodes.integer(len(old))
+        fits = body.builder.agree(value.length, count, what, result.span)
+        new = new[: len(old)] if fits else new
     packed = isinstance(variable, tuple), not isinstance(value, nodes.Tensor)
     if len(old) != len(new) or packed[0] != packed[1]:
         found = f"a pack of {len(new)}" if packed[1] else "a single tensor"
@@ -55,7 +59,6 @@ def carry_updates(builder: Builder, part: Part, step: nodes.Loop) -> nodes.Loop:
     unchanged: dict[nodes.Tensor, nodes.Tensor] = {}
     for variable, held in part.held.items():
         before = builder.current(variable)
-        note_instead(builder, held, variable)
         if variable not in part.updates:
             unchanged[held] = before
             continue
@@ -73,13 +76,6 @@ def carry_updates(builder: Builder, part: Part, step: nodes.Loop) -> nodes.Loop:
     carried = rewrite.substitute_tensors(step, unchanged)
     assert isinstance(carried, nodes.Loop)
     return carried
-
-
-def note_instead(builder: Builder, held: nodes.Tensor, variable: nodes.Tensor) -> None:
-    """Quantization is noted for the variable itself."""
-    for position, (tensor, name, attributes) in enumerate(builder.quantization):
-        if tensor is held:
-            builder.quantization[position] = (variable, name, attributes)
 
 
 def merge_updates(

@@ -8,6 +8,7 @@ from itertools import product
 from ...diagnostics import Label
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from ...ir.rewrite import free_symbols
 from . import syntax as s
 from .compose_graph import Builder
 from .evaluate import Evaluator
@@ -144,11 +145,12 @@ def _variable(
 ) -> nodes.Tensor:
     dtype = evaluator.dtype(parameter.type.name, parameter.type.span)
     shape = evaluate_shape(evaluator, parameter.type, item)
-    if builder.is_defined_by_data(shape):
+    if free_symbols(*shape):
         shown = ", ".join(describe(e) for e in shape)
+        cause = "data" if builder.is_defined_by_data(shape) else "the sizes of a call"
         raise fail(
             "E0507",
-            f"the shape of variable `{parameter.name}` depends on data",
+            f"the shape of variable `{parameter.name}` depends on {cause}",
             parameter.span,
             f"it is {dtype}[{shown}]",
         )

@@ -12,9 +12,10 @@ from typing import Any
 
 from ...diagnostics import Error
 from ...dtypes import DType
-from ...ir import nodes
+from ...ir import nodes, shapes
 from ...source import Span
 from . import evaluate_dynamic as dynamic
+from . import evaluate_folds as folds
 from . import evaluate_packs as packs
 from . import syntax as s
 from .evaluate_lists import PackEvaluator
@@ -71,13 +72,15 @@ class Evaluator(PackEvaluator):
         """`c ? x : y` where `c` is known only at run time."""
         if node.otherwise is None:
             raise fail("E0507", "this condition must be known now", node.condition.span)
-        then, otherwise = self.evaluate(node.then), self.evaluate(node.otherwise)
+        then, otherwise = self.evaluate_any(node.then), self.evaluate_any(node.otherwise)
         if then is None or otherwise is None:
             return None
 
         def pick(a: Item, b: Item) -> Item:
-            return _choose(condition, a, b, node)
+            return self._choose(condition, a, b, node)
 
+        if isinstance(then, DynamicPack) or isinstance(otherwise, DynamicPack):
+            return dynamic.combine(pick, then, otherwise, node.span, self.budget)
         return packs.broadcast(pick, then, otherwise, node.span, self.budget)
 
     # ------------------------------------------------------------------- leaves
@@ -156,13 +159,12 @@ class Evaluator(PackEvaluator):
         op, span = node.op, node.span
         return packs.broadcast(lambda a, b: binary(op, a, b, span), lhs, rhs, span, self.budget)
 
-    def _combine_dynamic(self, node: s.Binary, lhs: AnyValue, rhs: AnyValue) -> DynamicPack:
+    def _combine_dynamic(self, node: s.Binary, lhs: AnyValue, rhs: AnyValue) -> AnyValue:
         op, span = node.op, node.span
-        if op in ("is", "in"):
-            pack = rhs if isinstance(rhs, DynamicPack) else lhs
-            assert isinstance(pack, DynamicPack)
-            raise dynamic.not_known(span, pack)
-        return dynamic.combine(lambda a, b: binary(op, a, b, span), lhs, rhs, span, self.budget)
+        if op == "in":
+            return self._contains(lhs, rhs, node)
+        f = identical if op == "is" else lambda a, b: binary(op, a, b, span)
+        return dynamic.combine(f, lhs, rhs, span, self.budget)
 
     def _short_circuit(self, lhs: bool, node: s.Binary) -> Value:
         """Spec: a null operand makes logical operators null. Ricci: and where the left side
@@ -177,20 +179,24 @@ class Evaluator(PackEvaluator):
             return None
         return self._combine(node, lhs, rhs)
 
-    def _contains(self, lhs: Value, rhs: Value, node: s.Binary) -> AnyValue:
-        if not isinstance(rhs, tuple):
+    def _contains(self, lhs: AnyValue, rhs: AnyValue, node: s.Binary) -> AnyValue:
+        if not isinstance(rhs, tuple | DynamicPack):
             raise fail("E0503", "`in` looks into a pack", node.rhs.span, f"this is {show(rhs)}")
-        self.budget.spend(len(rhs), node.span)
+        self.budget.spend(len(dynamic.items_of(rhs)), node.span)
+        if isinstance(rhs, DynamicPack):
+            return self._map(lambda item: folds.contains(rhs, item, node.span), lhs, node.span)
         return self._map(lambda item: packs.contains(rhs, item, node.span), lhs, node.span)
 
     def _select(self, node: s.Select) -> AnyValue:
-        condition = self.evaluate(node.condition)
+        condition = self.evaluate_any(node.condition)
         if condition is True:
             return self.evaluate_any(node.then)
         if condition is None:
             return None
         if condition is False:
             return None if node.otherwise is None else self.evaluate_any(node.otherwise)
+        if isinstance(condition, DynamicPack):
+            return self._select_dynamic(condition, node)
         if isinstance(condition, tuple):
             return self._select_items(condition, node)
         if isinstance(condition, nodes.Tensor):
@@ -204,6 +210,27 @@ class Evaluator(PackEvaluator):
         if not is_expr(condition) or condition.dtype is not DType.BOOL:
             raise fail("E0503", "a condition must be a bool", node.condition.span, show(condition))
         return self.select(condition, node)
+
+    def _select_dynamic(self, condition: DynamicPack, node: s.Select) -> AnyValue:
+        """`c ? x : y` item by item, where `c` has as many items as a call says."""
+        if node.otherwise is None:
+            raise fail("E0503", "a packed condition needs both values", node.span)
+        then, otherwise = self.evaluate_any(node.then), self.evaluate_any(node.otherwise)
+        if then is None or otherwise is None:
+            return None
+        sides = [v for v in (then, otherwise) if isinstance(v, tuple | DynamicPack)]
+        length, most = condition.length, len(condition.items)
+        for side in sides:
+            known = dynamic.pack_of(condition.items, length)
+            length = dynamic.agree(known, side, node.span, self.budget)
+            most = min(most, len(dynamic.items_of(side)))
+        self.budget.spend(most, node.span)
+        columns = [dynamic.column(v, most) for v in (condition, then, otherwise)]
+        items = [
+            a if c is True else b if c is False else self._choose(c, a, b, node)
+            for c, a, b in zip(*columns, strict=True)
+        ]
+        return dynamic.pack_of(tuple(items), length)
 
     def _select_items(self, condition: Pack, node: s.Select) -> Value:
         """`c ? x : y` item by item; a side that no item takes is not evaluated."""
@@ -226,11 +253,30 @@ class Evaluator(PackEvaluator):
             b = _nth(other, k, condition, node)
             picked = a if c is True else b if c is False else None
             if c is not True and c is not False and a is not None and b is not None:
-                picked = _choose(c, a, b, node)
+                picked = self._choose(c, a, b, node)
             if picked is None:
                 return None
             result.append(picked)
         return tuple(result)
+
+    def _choose(self, condition: Item, a: Item, b: Item, node: s.Select) -> Item:
+        """One item or the other, by a condition known at run time."""
+        if isinstance(a, nodes.Tensor) and isinstance(b, nodes.Tensor) and is_expr(condition):
+            place = shapes.select(condition, nodes.ZERO, nodes.ONE)
+            return self.budget.gather((a, b), (place,), node.span)[0]
+        for item, side in ((a, node.then), (b, node.otherwise or node.then)):
+            if isinstance(item, nodes.Tensor | nodes.Subscript | str):
+                raise fail(
+                    "E0507",
+                    "what this condition selects must be numbers or bools",
+                    side.span,
+                    f"this is {show(item)}",
+                )
+        x, y = to_expr(a), to_expr(b)
+        if dtype_of(condition) is not DType.BOOL or x.dtype is not y.dtype:
+            kinds = f"`{x.dtype}` and `{y.dtype}`"
+            raise fail("E0503", f"a condition cannot select between {kinds}", node.span)
+        return a if x == y else nodes.Select(to_expr(condition), x, y)
 
     def _coalesce(self, node: s.Coalesce) -> AnyValue:
         if isinstance(node.value, s.Fold):
@@ -250,9 +296,9 @@ class Evaluator(PackEvaluator):
         if isinstance(value, DynamicPack):
             self.budget.spend(len(value.items), node.span)
             if node.cumulative:
-                return dynamic.cumulate(node.op, value, node.operand.span)
+                return folds.cumulate(node.op, value, node.operand.span)
             empty = None if fallback is None else self.evaluate(fallback)
-            return dynamic.fold(node.op, value, empty, node.operand.span)
+            return folds.fold(node.op, value, empty, node.operand.span)
         if not isinstance(value, tuple):
             if node.op == ":=":  # one value that stands for a pack too long to list
                 return value
@@ -290,23 +336,6 @@ def _nth(value: Value, k: int, condition: Pack, node: s.Select) -> Item | None:
         return value
     packs.check_lengths(condition, value, node.span)
     return value[k]
-
-
-def _choose(condition: Item, a: Item, b: Item, node: s.Select) -> Item:
-    """One item or the other, by a condition known at run time."""
-    for item, side in ((a, node.then), (b, node.otherwise or node.then)):
-        if isinstance(item, nodes.Tensor | nodes.Subscript | str):
-            raise fail(
-                "E0507",
-                "what this condition selects must be numbers or bools",
-                side.span,
-                f"this is {show(item)}",
-            )
-    x, y = to_expr(a), to_expr(b)
-    if dtype_of(condition) is not DType.BOOL or x.dtype is not y.dtype:
-        kinds = f"`{x.dtype}` and `{y.dtype}`"
-        raise fail("E0503", f"a condition cannot select between {kinds}", node.span)
-    return a if x == y else nodes.Select(to_expr(condition), x, y)
 
 
 _DECIDING: dict[str, bool] = {"&&": False, "||": True, "=>": False}

@@ -91,7 +91,7 @@ _EMPTY: dict[str, Item | None] = {
     "!=": True,
     ":=": None,
 }
-_MOST_TERMS = 256
+MOST_TERMS = 256
 """Terms of a fold whose items are known only at run time: each adds a level to the result."""
 
 
@@ -135,7 +135,7 @@ def _check_fold(op: str, item: Item, span: Span) -> Item:
 
 
 def _limit_terms(pack: Pack, span: Span) -> None:
-    if len(pack) > _MOST_TERMS and sum(is_expr(item) for item in pack) > _MOST_TERMS:
+    if len(pack) > MOST_TERMS and sum(is_expr(item) for item in pack) > MOST_TERMS:
         raise fail("E0903", "too many values known only at run time are folded", span)
 
 
@@ -150,7 +150,7 @@ def _all_differ(pack: Pack, span: Span) -> Item:
     if not any(is_expr(item) for item in pack):
         return len(set(map(_key, pack))) == len(pack)
     _limit_terms(pack, span)
-    if len(pack) > _MOST_TERMS:
+    if len(pack) > MOST_TERMS:
         raise fail("E0903", "too many values known only at run time are compared", span)
     pairs = ((a, b) for i, a in enumerate(pack) for b in pack[:i])
     return _conjunction((binary("!=", b, a, span) for a, b in pairs), span)
@@ -227,7 +227,7 @@ def choose(pack: Pack, index: nodes.Expr, span: Span) -> Item:
     """
     if not pack:
         raise fail("E0505", "an item of an empty pack", span)
-    if len(pack) > _MOST_TERMS:
+    if len(pack) > MOST_TERMS:
         raise fail("E0903", "a pack too long to choose from at run time", span)
     result = to_expr(pack[-1])
     for i in range(len(pack) - 2, -1, -1):

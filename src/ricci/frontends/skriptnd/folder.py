@@ -101,6 +101,15 @@ def _set_defaults(
     """The text of the main module in which these are the defaults of attributes and types."""
     text = graph.span.source.text
     edits = [_set_type(p, types[p.name]) for p in graph.dtypes if p.name in types]
+    for parameter in graph.inputs:
+        if parameter.name in attributes:
+            raise error(
+                "E0706",
+                f"the model was loaded without its input `{parameter.name}`, which the text "
+                "cannot say",
+                parameter.span,
+                help="save the model as it is composed, with `composed=True`",
+            )
     for parameter in graph.attributes:
         value = attributes.get(parameter.name)
         if value is None:

@@ -12,9 +12,10 @@ from functools import partial
 
 from ...diagnostics import Report
 from ...source import Source
+from ..layout import BLANK, BREAK, STEP, Align, Doc, render
+from ..words import Word
 from . import syntax as s
-from .format_layout import BLANK, BREAK, STEP, Align, Doc, render
-from .format_pieces import Bracket, Word, first_word, list_words, make_pieces, read_words
+from .format_pieces import Bracket, first_word, list_words, make_pieces, read_words
 from .format_statements import StatementFormatter
 from .lexer import find_comments
 from .parser import FIELDS, parse_module

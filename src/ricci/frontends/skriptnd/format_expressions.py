@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 from ...diagnostics import Report
 from ...source import Source
+from ..layout import STEP, Align, Doc, Line, Whole
+from ..words import Word, write_word
 from . import syntax as s
-from .format_layout import STEP, Align, Comment, Doc, Line, Whole
-from .format_pieces import Bracket, Part, Piece, Word, first_word, last_word
+from .format_pieces import Bracket, Part, Piece, first_word, last_word
 from .lexer import tokenize
 from .parser_expressions import BUILTINS, LEVELS
 
@@ -38,10 +39,7 @@ class ExpressionFormatter:
 
     def word(self, word: Word, text: str | None = None) -> Doc:
         """A word with its comments, or another text in its place."""
-        notes: list[Doc] = [Comment(n.text, False, n.blank) for n in word.notes]
-        shown = word.text if text is None else text
-        remark: list[Doc] = [Comment(word.remark, True)] if word.remark else []
-        return [*notes, shown, *remark]
+        return write_word(word, text)
 
     def operator(self, word: Word) -> Doc:
         return self.word(word, self._spelling(word.kind, word.text, ""))

@@ -1,8 +1,4 @@
-"""A text as pieces: its syntax tree down to the tokens, to which its comments are attached.
-
-A comment behind a token on its line belongs to that token; one on a line of its own belongs to
-the token that follows.
-"""
+"""A text as pieces: its syntax tree down to the tokens, to which its comments are attached."""
 
 from __future__ import annotations
 
@@ -12,37 +8,12 @@ from dataclasses import dataclass, field
 
 from ...diagnostics import Report
 from ...source import Source
+from ..words import Word, attach_comments
 from . import syntax as s
 from .lexer import find_comments, tokenize
 from .parser import children
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-
-
-@dataclass(slots=True)
-class Note:
-    """A comment on a line of its own; `blank` if an empty line stands before it."""
-
-    text: str
-    blank: bool
-
-
-@dataclass(slots=True)
-class Word:
-    """A token with its comments, and how it was set apart from the one before it."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-    notes: list[Note] = field(default_factory=list)
-    remark: str = ""
-    """The comment that stands behind it."""
-    gap: bool = False
-    newline: bool = False
-    """Whether a new line begins between the token before and this, or its comments."""
-    blank: bool = False
-    """Whether an empty line stands directly before it."""
 
 
 @dataclass(slots=True)
@@ -67,29 +38,7 @@ Part = Word | Piece | Bracket
 
 def read_words(source: Source) -> list[Word]:
     """The tokens of a text without syntax errors; the last is of kind `end`."""
-    words = [Word(t.kind, t.text, t.start, t.end) for t in tokenize(source, Report())]
-    starts = [w.start for w in words]
-    ends = [0] * len(words)
-    for comment in find_comments(source):
-        text = source.text[comment.start : comment.end].rstrip()
-        at = bisect_left(starts, comment.start)
-        before = source.text[max(ends[at], words[at - 1].end if at else 0) : comment.start]
-        if at and not ends[at] and not _lines(before):
-            words[at - 1].remark = text
-        else:
-            words[at].notes.append(Note(text, _lines(before) > 1))
-        ends[at] = comment.end
-    for at, word in enumerate(words):
-        last = words[at - 1].end if at else 0
-        word.gap = last < word.start
-        word.newline = _lines(source.text[last : word.start]) > 0
-        word.blank = _lines(source.text[max(last, ends[at]) : word.start]) > 1
-    return words
-
-
-def _lines(text: str) -> int:
-    """How many lines end in a text of spaces."""
-    return text.count("\n") + text.count("\r") - text.count("\r\n")
+    return attach_comments(source, tokenize(source, Report()), find_comments(source))
 
 
 def make_pieces(words: list[Word], statements: list[s.Node]) -> list[Piece]:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeGuard
 
+from ..layout import BLANK, BREAK, STEP, Align, Doc, Line, Whole
+from ..words import Word, take_notes
 from . import syntax as s
 from .format_expressions import ExpressionFormatter, filled, find
-from .format_layout import BLANK, BREAK, STEP, Align, Comment, Doc, Line, Whole
-from .format_pieces import Bracket, Part, Piece, Word, first_word, last_word, list_words
+from .format_pieces import Bracket, Part, Piece, first_word, last_word, list_words
 
 _LATER_ASSIGNMENTS = {"<=": "<?=", ">=": ">?="}
 
@@ -80,11 +81,7 @@ class StatementFormatter(ExpressionFormatter):
 
     def notes(self, word: Word, first: bool) -> list[Doc]:
         """The comments before a word, taken from it; no empty line before the `first` of all."""
-        notes, word.notes = word.notes, []
-        return [
-            Comment(note.text, False, note.blank and not (first and note is notes[0]))
-            for note in notes
-        ]
+        return take_notes(word, first)
 
     def braces(self, bracket: Bracket, statements: Sequence[_Statement]) -> Doc:
         """Statements in braces: on one line if the text has them so and there is room."""

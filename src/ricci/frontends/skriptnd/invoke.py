@@ -39,7 +39,7 @@ def compose_invocation(request: Request) -> Task:
     if found is None:
         raise fail("E0201", f"operator `{'.'.join(node.callee)}` is not known here", node.span)
     module, operator = found
-    evaluate = outer.evaluator.evaluate
+    evaluate = outer.evaluator.evaluate_any
     given = {a.name: (evaluate(a.value), a.value.span) for a in node.attributes}
     arguments = [Argument(outer.evaluator.evaluate_any(e), e.span) for e in node.arguments]
     _enter(builder, module, operator, node, arguments)

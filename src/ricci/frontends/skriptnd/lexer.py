@@ -7,10 +7,10 @@ draft's `<<` and `>>` already here, so that nothing after the lexer knows two di
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ...diagnostics import Report
 from ...source import Source, Span
+from ..tokens import Token
 
 KEYWORDS = frozenset(
     {
@@ -53,17 +53,6 @@ _LONGEST_NUMBER = 1000
 
 _MOST_OPEN_STRINGS = 20
 """After so many strings without end the rest of a text is not read."""
-
-
-@dataclass(slots=True)
-class Token:
-    """`kind` is name, int, real, builtin, block, string, op, damaged (and reported), or end;
-    `text` as written, save that operators are in the draft's spelling."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
 
 
 def tokenize(

@@ -8,8 +8,9 @@ before it gets an explicit first assignment of its null element.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...diagnostics import Error
 from ...dtypes import DType
@@ -20,9 +21,10 @@ from .compose_body import tensors_of
 from .compose_graph import Builder
 from .evaluate import Evaluator
 from .evaluate_packs import require_int
-from .lower_access import MustUnroll
-from .lower_statement import REDUCTIONS, Fixed, Lowered, Statement, target_name
-from .values import AnyValue, fail, is_expr
+from .lower_access import MustSpecialise, MustUnroll
+from .lower_order import Leaf, misplaced
+from .lower_statement import REDUCTIONS, Fixed, Key, Lowered, Statement, Way, target_name
+from .values import AnyValue, DynamicPack, fail, is_expr
 
 _NEUTRAL: dict[str, bool | int | float] = {
     "add": 0,
@@ -32,8 +34,20 @@ _NEUTRAL: dict[str, bool | int | float] = {
     "min": math.inf,
     "max": -math.inf,
 }
+_MOST_LINES = 1024
+"""Assignments that a formula may be written out to."""
+_FEW_STEPS = 64
 _MOST_STEPS = 4096
-"""Assignments that one line may be written out to."""
+"""Between these, as many repetitions of an unrolled line are a loop if that does the same."""
+
+
+class _NotWrittenOut(Exception):
+    """An index that must have a value was lowered as a loop."""
+
+    def __init__(self, key: Key, span: Span) -> None:
+        super().__init__(key)
+        self.key = key
+        self.span = span
 
 
 def lower(
@@ -46,10 +60,12 @@ def lower(
     """
     scope = Evaluator({**outer.values, **outputs}, outer.types, outer.budget)
     lowering = _Lowering(builder, scope, outputs)
+    own = {t for value in outputs.values() for t in tensors_of(value)}
+    builder.pending = own
     for line in operator.lower:
         lowering.add(line)
     lowering.check_complete(operator)
-    own = {t for value in outputs.values() for t in tensors_of(value)}
+    builder.pending = set()
     return tuple(lowering.body), tuple(t for t in lowering.reads if t not in own)
 
 
@@ -72,10 +88,30 @@ class _Lowering:
             self._expand(line, Fixed())
             return
         length = self._count(line)
+        if _FEW_STEPS < shapes.interval(length)[1] <= _MOST_STEPS and self._as_loop(line):
+            return
         for k in self._steps(length, line, line.unroll.span):
             named: dict[str, AnyValue] = {line.unroll.index: k} if line.unroll.index else {}
-            if not self._try(line, Fixed(named=named).within(length, k)):
+            fixed = Fixed(named=named).within(length, k)
+            if not self._try(Fixed(), fixed, partial(self._expand, line, fixed)):
                 break
+
+    def _as_loop(self, line: s.Lowering) -> bool:
+        """Lower an unrolled line as a loop around its others, if nothing needs it written out."""
+        unroll, demands = line.unroll, self.builder.budget.demands
+        assert unroll is not None
+        assert unroll.count is not None
+        if unroll.index is None:
+            return False
+        bound = s.Bound(unroll.index, unroll.count, span=unroll.span)
+        before = len(demands), list(self.body), dict(self.reads), set(self.written)
+        try:
+            self._expand(replace(line, unroll=None, bounds=(bound, *line.bounds)), Fixed())
+        except Error:
+            count, self.body, self.reads, self.written = before
+            del demands[count:]
+            return False
+        return True
 
     def _count(self, line: s.Lowering) -> nodes.Expr:
         """How often an unrolled line is repeated."""
@@ -86,12 +122,12 @@ class _Lowering:
             return value
         return nodes.integer(require_int(value, span, "an unroll count"))
 
-    def _steps(self, length: nodes.Expr, line: s.Lowering, span: Span) -> range:
+    def _steps(self, length: nodes.Expr, line: s.Lowering, span: Span, pending: int = 0) -> range:
         """The steps of a loop that is written out, as many as it has at most."""
         most = shapes.interval(length)[1]
-        if most > _MOST_STEPS:
-            raise fail("E0604", f"a formula of more than {_MOST_STEPS} lines", span)
-        self._limit(max(int(most), 0), line.span)
+        if most > _MOST_LINES:
+            raise fail("E0604", f"a formula of more than {_MOST_LINES} lines", span)
+        self._limit(pending + max(int(most), 0), line.span)
         self._skip_if_empty(max(int(most), 0), line)
         return range(int(most))
 
@@ -106,47 +142,94 @@ class _Lowering:
                 self._initialise(tensor, REDUCTIONS[line.op], line.span)
 
     def _limit(self, count: int, span: Span) -> None:
-        if len(self.body) + count > _MOST_STEPS:
-            raise fail("E0604", f"a formula of more than {_MOST_STEPS} lines", span)
+        if len(self.body) + count > _MOST_LINES:
+            raise fail("E0604", f"a formula of more than {_MOST_LINES} lines", span)
         self.builder.budget.spend(count, span)
 
     # ------------------------------------------------------------ writing out loops
 
     def _expand(self, line: s.Lowering, fixed: Fixed) -> None:
-        """Lower a line with some indices fixed; where an index counts tensors, for each value."""
-        statement = Statement(self.builder, self.scope, self.outputs, line)
+        """Lower a line with some indices fixed; for each length of a pack if that matters."""
+        before = len(self.builder.budget.demands)
         try:
-            self._emit(statement.lower(fixed), line)
-        except MustUnroll as loop:
-            key, index = self._loop_to_unroll(statement, loop)
-            for k in self._steps(index.extent, line, loop.span):
-                if not self._try(line, fixed.within(index.extent, k, key)):
-                    break
+            self._write_out(line, fixed)
+        except MustSpecialise as found:
+            del self.builder.budget.demands[before:]
+            self._limit(len(found.pack.items) + 1, line.span)
+            for length in range(len(found.pack.items) + 1):
+                self._for_length(line, fixed, found.pack, length)
 
-    def _try(self, line: s.Lowering, fixed: Fixed) -> bool:
-        """Lower a step that may never be done: where it goes beyond a pack it must not be."""
+    def _for_length(self, line: s.Lowering, fixed: Fixed, pack: DynamicPack, length: int) -> None:
+        """Lower a line for one length of a pack; one that it cannot have must not occur."""
         try:
-            self._expand(line, fixed)
+            self._expand(line, fixed.for_length(pack.length, length))
         except Error as error:
             (found,) = error.diagnostics
-            step, length = fixed.steps[-1] if fixed.steps else (0, nodes.ZERO)
+            if found.code not in ("E0505", "E0506"):
+                raise
+            other = shapes.compare("ne", pack.length, nodes.integer(length))
+            self.builder.budget.demand(other, (found.message,), found.span)
+
+    def _write_out(self, line: s.Lowering, fixed: Fixed) -> None:
+        """Lower a line with some indices fixed; where an index counts tensors, for each value.
+
+        Where that are too many, or updates would leave their order, items that are read are chosen
+        by comparisons, and if that does not keep the order further loops are written out.
+        """
+        demands, way = self.builder.budget.demands, Way()
+        before = len(demands)
+        while True:
+            leaves: list[Leaf] = []
+            try:
+                self._collect(line, fixed, way, leaves)
+            except _NotWrittenOut as loop:
+                way = way.unroll(loop.key, loop.span)
+            except Error as error:
+                if way.chooses or error.diagnostics[0].code != "E0604":
+                    raise
+                way = Way(chooses=True)
+            else:
+                key = misplaced(line, leaves)
+                if key is None:
+                    break
+                way = way.unroll(key, line.span) if way.chooses else Way(chooses=True)
+            del demands[before:]
+        for leaf in leaves:
+            self._emit(leaf.lowered, line)
+
+    def _collect(self, line: s.Lowering, fixed: Fixed, way: Way, leaves: list[Leaf]) -> None:
+        """Lower a line for all values of the indices that are not loops.
+
+        Raises `_NotWrittenOut` for one more of them.
+        """
+        statement = Statement(self.builder, self.scope, self.outputs, line, way)
+        try:
+            lowered = statement.lower(fixed)
+        except MustUnroll as loop:
+            key = next(key for key, index in statement.keys.items() if index is loop.index)
+            if key not in way.unrolled:
+                raise _NotWrittenOut(key, loop.span) from None
+            extent = loop.index.extent
+            for k in self._steps(extent, line, way.unrolled[key], len(leaves)):
+                inner = fixed.within(extent, k, key)
+                if not self._try(fixed, inner, partial(self._collect, line, inner, way, leaves)):
+                    break
+        else:
+            leaves.append(Leaf(fixed.indices, statement.keys, lowered))
+
+    def _try(self, outer: Fixed, inner: Fixed, lower_step: Callable[[], None]) -> bool:
+        """Lower a step that may never be done: where it goes beyond a pack it must not be."""
+        try:
+            lower_step()
+        except Error as error:
+            (found,) = error.diagnostics
+            step, length = (0, nodes.ZERO) if inner.steps == outer.steps else inner.steps[-1]
             if found.code != "E0505" or step == 0:
                 raise
             ends = shapes.compare("le", length, nodes.integer(step))
-            self.builder.budget.demands.append((ends, found.message, found.span))
+            self.builder.budget.demand(ends, (found.message,), found.span)
             return False
         return True
-
-    def _loop_to_unroll(
-        self, statement: Statement, loop: MustUnroll
-    ) -> tuple[tuple[str, int | None], nodes.Index]:
-        """The loop itself; where order matters, the outermost one before it first."""
-        keys = statement.keys
-        if statement.line.op == ":=":
-            for key, index in keys.items():
-                if index is loop.index or shapes.interval(index.extent) != (1, 1):
-                    return key, index
-        return next((key, index) for key, index in keys.items() if index is loop.index)
 
     # ---------------------------------------------------------------------- results
 
@@ -165,9 +248,6 @@ class _Lowering:
         """Make sure that an output has a value to accumulate onto. Raises E0603."""
         if tensor in self.written:
             return
-        self.written.add(tensor)
-        if op == "set":
-            return
         if op == "update":
             raise fail(
                 "E0603",
@@ -175,8 +255,10 @@ class _Lowering:
                 span,
                 help="initialise the output by a line with `=` before this one",
             )
-        value = nodes.Const(_neutral(op, tensor.dtype), tensor.dtype)
-        self.body.append(fill(tensor, value, span))
+        self.written.add(tensor)
+        if op != "set":
+            value = nodes.Const(_neutral(op, tensor.dtype), tensor.dtype)
+            self.body.append(fill(tensor, value, span))
 
     def check_complete(self, operator: s.Operator) -> None:
         """Raises E0603 for an output that no line gives a value."""

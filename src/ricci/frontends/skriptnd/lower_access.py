@@ -17,7 +17,15 @@ from . import evaluate_packs as packs
 from . import syntax as s
 from .compose_graph import Builder
 from .evaluate import Evaluator
-from .evaluate_dynamic import item_at, not_known
+from .evaluate_dynamic import (
+    AnyPack,
+    agree,
+    items_of,
+    length_of,
+    not_known,
+    pack_of,
+    place_in,
+)
 from .evaluate_scalars import reads_nothing
 from .values import (
     AnyValue,
@@ -45,6 +53,14 @@ class MustUnroll(Exception):
         self.span = span
 
 
+class MustSpecialise(Exception):
+    """What a line does depends on the length of a pack: it must be written out for each."""
+
+    def __init__(self, pack: DynamicPack) -> None:
+        super().__init__()
+        self.pack = pack
+
+
 class FormulaEvaluator(Evaluator):
     """Evaluates the expressions of one statement of a formula."""
 
@@ -55,8 +71,10 @@ class FormulaEvaluator(Evaluator):
         self.reads: dict[nodes.Tensor, None] = {}
         self.guarded: list[nodes.Access] = []
         """The accesses with a guard, whether they are still in what is computed or not."""
-        self.steps: tuple[tuple[int, nodes.Expr], ...] = ()
-        """Steps of loops that were written out, and how many there are of each."""
+        self.chooses = False
+        """Whether a loop may choose of tensors, instead of being written out."""
+        self.chooses = False
+        """Whether a loop may choose of tensors, instead of being written out."""
         self.conditional = 0
         """How many conditions surround the place, so that it may never be reached."""
 
@@ -76,38 +94,39 @@ class FormulaEvaluator(Evaluator):
             return None
         chosen, candidates = tensors
         if isinstance(candidates, tuple) and chosen is None:
-            results = [self._access_one(t, node) for t in candidates]
-            if any(isinstance(r, tuple) for r in results):
-                return self._diagonal(results, node)
-            return None if None in results else tuple([r for r in results if _is_item(r)])
+            return self._each(candidates, [self._access_one(t, node) for t in candidates], node)
         if isinstance(candidates, nodes.Tensor):
             return self._access_one(candidates, node)
         assert chosen is not None
         return self._access_chosen(chosen, candidates, node)
 
-    def _access_dynamic(self, pack: DynamicPack, node: s.Access) -> DynamicPack | None:
+    def _access_dynamic(self, pack: DynamicPack, node: s.Access) -> AnyPack | None:
         """The accesses of all items that there may be; those of items that are not there are
-        not to be evaluated."""
+        not to be evaluated; a guard of theirs would count all the same."""
+        guards, tensors = len(self.guarded), _tensor_pack(pack.items, node.tensor)
         self.conditional += 1
         try:
-            found = [self._access_one(t, node) for t in _tensor_pack(pack.items, node.tensor)]
+            found = [self._access_one(t, node) for t in tensors]
         finally:
             self.conditional -= 1
-        items = tuple([item for item in found if _is_item(item)])
-        if any(isinstance(item, tuple) for item in found):
-            raise not_known(node.span, pack)
-        return DynamicPack(items, pack.length) if len(items) == len(found) else None
+        if pack.length == nodes.ZERO:
+            del self.guarded[guards:]
+        elif len(self.guarded) > guards and len({t.shape for t in tensors}) > 1:
+            raise MustSpecialise(pack)
+        return self._each(pack, found, node)
 
-    def _diagonal(self, results: list[Value], node: s.Access) -> Value:
-        """A pack of tensors with a pack of indices: item by item."""
+    def _each(self, pack: AnyPack, results: list[AnyValue], node: s.Access) -> AnyPack | None:
+        """One access for each tensor of a pack; with a pack of indices, item by item."""
+        length = length_of(pack)
         items: list[Item] = []
         for k, result in enumerate(results):
+            if isinstance(result, tuple | DynamicPack):
+                length = agree(pack, result, node.span, self.budget)
+                result = items_of(result)[k] if k < len(items_of(result)) else 0
             if result is None:
                 return None
-            if not isinstance(result, tuple) or len(result) != len(results):
-                raise fail("E0506", "the pack and its indices differ in length", node.span)
-            items.append(result[k])
-        return tuple(items)
+            items.append(result)
+        return pack_of(tuple(items), length)
 
     def _tensors(
         self, node: s.Expr
@@ -125,7 +144,7 @@ class FormulaEvaluator(Evaluator):
                 return None
             index, positions = found
             if is_expr(index):
-                return self._chooser(index, node.index.span), items
+                return self._chooser(index, node.index.span, items), items
             taken = tuple([items[k] for k in positions])
             return None, taken if isinstance(index, tuple) else taken[0]
         value = self.evaluate(node)
@@ -145,21 +164,17 @@ class FormulaEvaluator(Evaluator):
         if is_expr(index):
             self._chooser(index, node.index.span)
             return self._below(index, pack.length, node.span), _tensor_pack(pack.items, node.pack)
-        item, condition = item_at(pack, index, node.span)
+        place, condition = place_in(pack, index, node.span)
         self.demand(condition, node.span)
-        if not isinstance(item, nodes.Tensor):
-            raise fail("E0503", "a tensor is needed here", node.span, f"this is {show(item)}")
-        return None, item
+        tensors = _tensor_pack(pack.items, node.pack)
+        known = shapes.as_int(place)
+        return (place, tensors) if known is None else (None, tensors[known])
 
-    def demand(self, condition: nodes.Expr, span: Span) -> None:
-        """In a step of a loop that was written out there are as many items as steps."""
-        facts = [shapes.compare("gt", length, nodes.integer(k)) for k, length in self.steps]
-        if not any(fact == condition for fact in facts):
-            super().demand(condition, span)
-
-    def _chooser(self, index: nodes.Expr, span: Span) -> nodes.Expr:
-        """An index into a pack of tensors: a loop over items is unrolled."""
-        if reads_nothing(index):
+    def _chooser(
+        self, index: nodes.Expr, span: Span, items: tuple[nodes.Tensor, ...] = ()
+    ) -> nodes.Expr:
+        """An index into a pack of tensors: a loop over items is unrolled, or chooses of items."""
+        if reads_nothing(index) and not (self.chooses and _can_choose(index, items)):
             loops = rewrite.free_indices(index)
             if loops:
                 raise MustUnroll(loops[0], span)
@@ -197,38 +212,48 @@ class FormulaEvaluator(Evaluator):
         positions = self.builder.constant(tuple(range(length)), DType.INT, (nodes.integer(length),))
         return self._read(positions, [nodes.Subscript(index)], span)
 
-    def _access_one(self, tensor: nodes.Tensor, node: s.Access) -> Value:
+    def _access_one(self, tensor: nodes.Tensor, node: s.Access) -> AnyValue:
         """All accesses of one tensor: one, or as many as a pack among the indices has."""
-        columns: list[Item | Pack] = []
+        columns: list[Item | AnyPack] = []
         for index in node.indices:
             found = self._index(index, tensor, len(columns))
             if found is None:
                 return None
             columns += found
-        lengths = {len(c) for c in columns if isinstance(c, tuple)}
-        if not lengths:
-            items = [c for c in columns if not isinstance(c, tuple)]
+        of_packs = [c for c in columns if isinstance(c, tuple | DynamicPack)]
+        if not of_packs:
+            items = [c for c in columns if not isinstance(c, tuple | DynamicPack)]
             return self.make_access(tensor, items, node.span)
-        if len(lengths) > 1:
-            raise fail("E0506", "the packs of indices differ in length", node.span)
-        rows = [
-            [c[k] if isinstance(c, tuple) else c for c in columns] for k in range(lengths.pop())
-        ]
-        return tuple([self.make_access(tensor, row, node.span) for row in rows])
+        length = length_of(of_packs[0])
+        for other in of_packs[1:]:
+            length = agree(pack_of(items_of(of_packs[0]), length), other, node.span, self.budget)
+        open_length = not isinstance(length, nodes.Const)
+        self.conditional += open_length
+        rows = zip(*(self._column(c, min(map(_count, of_packs))) for c in columns), strict=False)
+        result = tuple([self.make_access(tensor, list(row), node.span) for row in rows])
+        self.conditional -= open_length
+        return pack_of(result, length)
+
+    def _column(self, column: Item | AnyPack, count: int) -> Pack:
+        return items_of(column) if isinstance(column, tuple | DynamicPack) else (column,) * count
 
     def _index(
         self, index: s.Expr, tensor: nodes.Tensor, position: int
-    ) -> list[Item | Pack] | None:
+    ) -> list[Item | AnyPack] | None:
         """One position of an access: an item, several by `..`, or a pack for each of its items."""
         if isinstance(index, s.Expand):
             items = self.evaluate_items((index,))
+            if isinstance(items, DynamicPack):
+                raise not_known(index.span, items)
             return None if items is None else list(items)
         if isinstance(index, s.Range):
             return self._axis(index, tensor, position)
-        value = self.evaluate(index)
+        value = self.evaluate_any(index)
         return None if value is None else [value]
 
-    def _axis(self, node: s.Range, tensor: nodes.Tensor, position: int) -> list[Item | Pack] | None:
+    def _axis(
+        self, node: s.Range, tensor: nodes.Tensor, position: int
+    ) -> list[Item | AnyPack] | None:
         """`x[i, :]`: every position along an axis, whose extent must be known."""
         if position >= tensor.rank:
             raise self._wrong_rank(tensor, position + 1, node.span)
@@ -341,10 +366,8 @@ class FormulaEvaluator(Evaluator):
         items = list(value) if isinstance(value, tuple) else [value]
         return self.make_access(tensor, items, node.span)
 
-    def choose(self, pack: Pack | str, index: nodes.Expr, node: s.Subscript) -> Value:
+    def choose(self, pack: Pack, index: nodes.Expr, node: s.Subscript) -> Value:
         """An item of a pack of values: read from a table, or computed from the index."""
-        if isinstance(pack, str):
-            raise fail("E0507", "characters cannot be chosen at run time", node.span)
         if any(isinstance(item, nodes.Tensor) for item in pack):
             self._chooser(index, node.index.span)
             raise fail("E0507", "elements of the chosen tensor must be read", node.span)
@@ -372,8 +395,19 @@ class FormulaEvaluator(Evaluator):
             self.conditional -= 1
 
 
-def _is_item(value: Value) -> TypeGuard[Item]:
-    return value is not None and not isinstance(value, tuple)
+def _count(pack: AnyPack) -> int:
+    return len(items_of(pack))
+
+
+def _is_item(value: AnyValue) -> TypeGuard[Item]:
+    return value is not None and not isinstance(value, tuple | DynamicPack)
+
+
+def _can_choose(index: nodes.Expr, items: tuple[nodes.Tensor, ...]) -> bool:
+    """Whether one of these is sure to be meant, and what is in range of one is in range of all."""
+    low, high = shapes.interval(index)
+    alike = len({t.shape for t in items}) == 1
+    return low >= 0 and high < len(items) <= packs.MOST_TERMS and alike
 
 
 def _is_uniform(pack: Pack) -> bool:

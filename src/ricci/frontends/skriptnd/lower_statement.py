@@ -12,9 +12,10 @@ from . import syntax as s
 from .compose_body import tensors_of
 from .compose_graph import Builder
 from .evaluate import Evaluator
-from .evaluate_dynamic import not_known, present
+from .evaluate_dynamic import AnyPack, agree, items_of, length_of, pack_of
+from .evaluate_folds import present
 from .evaluate_scalars import reads_nothing
-from .lower_access import FormulaEvaluator, MustUnroll
+from .lower_access import FormulaEvaluator, MustSpecialise, MustUnroll
 from .values import (
     AnyValue,
     DynamicPack,
@@ -25,6 +26,7 @@ from .values import (
     dtype_of,
     exceeds,
     fail,
+    from_expr,
     is_expr,
     is_static,
     show,
@@ -54,13 +56,44 @@ class Fixed:
     indices: dict[Key, int] = field(default_factory=dict)
     named: dict[str, AnyValue] = field(default_factory=dict)
     steps: tuple[tuple[int, nodes.Expr], ...] = ()
+    lengths: tuple[tuple[nodes.Expr, int], ...] = ()
+    """Lengths of packs that have a value in what is written out: it happens for this one only."""
+
+    def never(self) -> nodes.Expr:
+        """The condition that what is written out does not happen."""
+        result: nodes.Expr = nodes.FALSE
+        for step, length in self.steps:
+            ends = shapes.compare("le", length, nodes.integer(step))
+            result = shapes.logical_or(result, ends)
+        for length, value in self.lengths:
+            other = shapes.compare("ne", length, nodes.integer(value))
+            result = shapes.logical_or(result, other)
+        return result
+
+    def for_length(self, length: nodes.Expr, value: int) -> Fixed:
+        """For one length of packs."""
+        return replace(self, lengths=(*self.lengths, (length, value)))
 
     def within(self, length: nodes.Expr, step: int, key: Key | None = None) -> Fixed:
         """In a step of one more loop."""
         indices = self.indices if key is None else {**self.indices, key: step}
         known = shapes.less(nodes.integer(step), length)
         steps = self.steps if known else (*self.steps, (step, length))
-        return Fixed(indices, self.named, steps)
+        return replace(self, indices=indices, steps=steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the loops of a line over items of packs are lowered."""
+
+    unrolled: Mapping[Key, Span] = field(default_factory=dict)
+    """Those that are written out, and what asks for it."""
+    chooses: bool = False
+    """Whether items that are read are chosen by comparisons where that can be done."""
+
+    def unroll(self, key: Key, span: Span) -> Way:
+        """With one more loop written out."""
+        return Way({**self.unrolled, key: span}, self.chooses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +116,51 @@ class Statement:
     """One line with some of its indices fixed."""
 
     def __init__(
-        self, builder: Builder, scope: Evaluator, outputs: Mapping[str, AnyValue], line: s.Lowering
+        self,
+        builder: Builder,
+        scope: Evaluator,
+        outputs: Mapping[str, AnyValue],
+        line: s.Lowering,
+        way: Way,
     ) -> None:
         self.builder = builder
         self.line = line
+        self.way = way
         self.own = {t for value in outputs.values() for t in tensors_of(value)}
         self.formula = FormulaEvaluator(builder, scope)
         self.keys: dict[tuple[str, int | None], nodes.Index] = {}
         self.locals: list[nodes.Local] = []
-        self.length: nodes.Expr | None = None
-        """How many items the pack has that is assigned to, if only a call knows."""
+        self.pack: AnyPack | None = None
+        """What is assigned to, if it is a whole pack."""
 
     def lower(self, fixed: Fixed) -> Lowered | None:
         """The assignment, with some indices fixed; None if a part of the line is null.
 
-        Raises `MustUnroll` for an index that must be fixed.
+        Raises `MustUnroll` for an index that must be fixed, and `MustSpecialise` for a pack whose
+        length must be. What the line relies on matters only where it happens.
         """
+        budget = self.builder.budget
+        before = len(budget.demands)
+        try:
+            lowered = self._lower(fixed)
+        finally:
+            relied = budget.demands[before:]
+            del budget.demands[before:]
+        absent = fixed.never()
+        known = [shapes.compare("gt", n, nodes.integer(step)) for step, n in fixed.steps]
+        for condition, message, span in relied:
+            if condition not in known:
+                budget.demand(shapes.logical_or(absent, condition), message, span)
+        return lowered
+
+    def _lower(self, fixed: Fixed) -> Lowered | None:
         line, formula = self.line, self.formula
         formula.values.update(fixed.named)
-        formula.steps = fixed.steps
+        formula.chooses = self.way.chooses
         for step, length in fixed.steps:
-            once = shapes.minimum(nodes.ONE, shapes.sub(length, nodes.integer(step)))
-            extent = shapes.maximum(nodes.ZERO, once)
-            formula.domain.append(nodes.Index("once", extent, line.span))
+            self._happens_if(shapes.minimum(nodes.ONE, shapes.sub(length, nodes.integer(step))))
+        for length, value in fixed.lengths:
+            self._fix_length(length, value)
         for bound in line.bounds:
             if not self._bind_index(bound, fixed.indices):
                 return None
@@ -123,6 +178,19 @@ class Statement:
         never = condition is False or not targets
         assignment = None if never else self._assign(targets, values, condition)
         return Lowered(targets, assignment, formula.reads)
+
+    def _happens_if(self, positive: nodes.Expr) -> None:
+        """A loop around the line that is done once, or not at all."""
+        extent = shapes.maximum(nodes.ZERO, positive)
+        self.formula.domain.append(nodes.Index("once", extent, self.line.span))
+
+    def _fix_length(self, length: nodes.Expr, value: int) -> None:
+        """Packs of a length have so many items, and the line happens only if they have."""
+        difference = shapes.absolute(shapes.sub(length, nodes.integer(value)))
+        self._happens_if(shapes.sub(nodes.ONE, difference))
+        for name, pack in self.formula.values.items():
+            if isinstance(pack, DynamicPack) and shapes.equal(pack.length, length):
+                self.formula.values[name] = pack_of(pack.items, nodes.integer(value))
 
     def _has_points(self) -> bool:
         """Whether any instance of the line may happen; if not, its values may have no meaning."""
@@ -160,6 +228,8 @@ class Statement:
         name = bound.name if position is None else f"{bound.name}_{position + 1}"
         index = nodes.Index(name, size, bound.span)
         self.keys[bound.name, position] = index
+        if (bound.name, position) in self.way.unrolled:
+            raise MustUnroll(index, bound.span)
         self.formula.domain.append(index)
         return index
 
@@ -201,34 +271,47 @@ class Statement:
     # ---------------------------------------------------------------------- sides
 
     def _targets(self) -> tuple[nodes.Access, ...] | None:
-        value = self.formula.evaluate_any(self.line.target)
+        formula = self.formula
+        formula.chooses = False  # there is no writing to one of several tensors
+        value = formula.evaluate_any(self.line.target)
+        formula.chooses = self.way.chooses
         if value is None:
             return None
-        if isinstance(value, DynamicPack):
-            pack, self.length, value = value, value.length, value.items
-        items = value if isinstance(value, tuple) else (value,)
+        if isinstance(value, DynamicPack) and value.length == nodes.ZERO:
+            value = ()
+        items = items_of(value) if isinstance(value, tuple | DynamicPack) else (value,)
         targets = tuple([item for item in items if isinstance(item, nodes.Access)])
         if len(targets) != len(items) or any(t.tensor not in self.own for t in targets):
             raise fail(
                 "E0607", "only elements of outputs can be assigned to", self.line.target.span
             )
-        # Items that are not there are written, too, which is harmless where all have one shape.
-        if self.length is not None and len({t.tensor.shape for t in targets}) > 1:
-            raise not_known(self.line.target.span, pack)
+        if isinstance(value, tuple | DynamicPack):
+            self.pack = value
+        # Items that are not there are written, too, which is harmless if all have one shape.
+        if isinstance(value, DynamicPack) and len({t.tensor.shape for t in targets}) > 1:
+            raise MustSpecialise(value)
         return targets
 
     def _right_side(self) -> Value:
-        value = self.formula.evaluate_any(self.line.value)
-        if not isinstance(value, DynamicPack):
+        value, span = self.formula.evaluate_any(self.line.value), self.line.value.span
+        if not isinstance(value, tuple | DynamicPack):
             return value
-        if self.length is None or not shapes.equal(value.length, self.length):
-            raise not_known(self.line.value.span, value)
-        return present(value, self.line.value.span)
+        if self.pack is None:
+            message = f"a pack of {show(from_expr(length_of(value)))} values cannot be assigned"
+            raise fail("E0607", f"{message} to a single tensor", span)
+        if isinstance(self.pack, DynamicPack) or isinstance(value, DynamicPack):
+            agree(self.pack, value, span, self.builder.budget)
+            common = min(len(items_of(self.pack)), len(items_of(value)))
+            self.pack = pack_of(items_of(self.pack)[:common], length_of(self.pack))
+            value = pack_of(items_of(value)[:common], length_of(value))
+        return present(value, span) if isinstance(value, DynamicPack) else value
 
     def _assign(
         self, targets: tuple[nodes.Access, ...], values: Value, condition: Value
     ) -> nodes.Assignment:
         line = self.line
+        if self.pack is not None:
+            targets = targets[: len(items_of(self.pack))]
         items = self._values(targets, values)
         exprs = []
         for target, item in zip(targets, items, strict=True):

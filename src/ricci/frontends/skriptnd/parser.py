@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from ...diagnostics import Label, Report
 from ...source import Source, Span
+from ..tokens import DEEPEST, Rejected, Token
 from . import syntax as s
-from .lexer import Token, tokenize
-from .parser_base import DEEPEST, Rejected
+from .lexer import tokenize
 from .parser_compose import ComposeParser
 
 NodeT = TypeVar("NodeT", bound=s.Node)

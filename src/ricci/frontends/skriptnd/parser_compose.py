@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...diagnostics import Label
+from ..tokens import Rejected, T, Token
 from . import syntax as s
-from .lexer import Token
-from .parser_base import Rejected, T
 from .parser_declarations import DeclarationParser
 from .parser_expressions import LEVELS
 

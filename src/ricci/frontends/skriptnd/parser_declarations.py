@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...diagnostics import Label
 from ...source import Span
+from ..tokens import Rejected
 from . import syntax as s
-from .parser_base import Rejected
 from .parser_expressions import TYPES, ExpressionParser
 
 _ASSIGNMENTS = ("=", ":=", "+=", "*=", "&=", "|=", "<=", ">=")

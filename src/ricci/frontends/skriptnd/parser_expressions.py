@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...diagnostics import Severity
+from ..tokens import Token
 from . import syntax as s
-from .lexer import Token
 from .parser_primaries import BUILTINS, TYPES, PrimaryParser
 
 __all__ = ["BUILTINS", "CUMULATIVE", "FOLDS", "LEVELS", "TYPES", "ExpressionParser"]

@@ -7,8 +7,9 @@ import re
 from abc import ABC, abstractmethod
 
 from ...source import Span
+from ..tokens import Token
 from . import syntax as s
-from .lexer import Token, tokenize
+from .lexer import tokenize
 from .parser_base import TokenStream
 
 BUILTINS = frozenset(

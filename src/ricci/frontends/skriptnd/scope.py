@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 from ...diagnostics import Label, Report
 from ...source import Span
+from ..suggest import did_you_mean
 from .types import Type
 
 
@@ -118,20 +118,6 @@ def _order_help(kind: str) -> str:
 
 
 _DONE = {"result": "computed"}
-
-
-_LONGEST = 64
-"""Length of names from which nothing is compared: the time grows with its square."""
-
-
-def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """A help line with the names that look alike; empty when none does."""
-    near = {c for c in choices if abs(len(c) - len(name)) <= 4 and len(c) < _LONGEST}
-    close = get_close_matches(name, sorted(near), n=2, cutoff=0.6)
-    if not close:
-        lower = {c.lower(): c for c in choices}
-        close = [lower[name.lower()]] if name.lower() in lower else []
-    return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else ""
 
 
 _ELSEWHERE = {"float": "real", "double": "real", "integer": "int", "boolean": "bool"}

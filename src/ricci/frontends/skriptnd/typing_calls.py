@@ -8,8 +8,8 @@ from typing import Protocol
 
 from ...diagnostics import Label
 from ...source import Span
+from ..suggest import did_you_mean
 from . import syntax as s
-from .scope import did_you_mean
 from .types import Length, Type, clash, length_of
 from .typing_context import Context, promotion_help
 from .typing_generics import (

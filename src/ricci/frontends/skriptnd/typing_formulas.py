@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from ...diagnostics import Label
 from ...source import Span
+from ..suggest import did_you_mean
 from . import syntax as s
-from .scope import Symbol, did_you_mean
+from .scope import Symbol
 from .types import INT, Type, clash
 from .typing_access import report_missing_comma
 from .typing_context import Context, either, promotion_help

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+from ..suggest import did_you_mean
 from . import syntax as s
-from .scope import did_you_mean, did_you_mean_type
+from .scope import did_you_mean_type
 from .types import BOOL, CONCRETE, REAL, UNKNOWN, Type
 from .typing_access import report_whole_operand
 from .typing_context import Context, Rule, either, promotion_help

@@ -109,7 +109,9 @@ def _declare_carried(body: Body, ctx: Context, carried: s.Carried) -> Type:
                 str(type),
                 help=help,
             )
-        type = replace(wanted, packed=type.packed, length=type.length)
+        _check_declared_length(body, carried.type.pack)
+        open_length = carried.type.pack is not None and carried.type.pack.bound is not None
+        type = replace(wanted, packed=type.packed, length=None if open_length else type.length)
     if type.optional:
         body.report.error(
             "E0304", "a loop variable must not be null", carried.value.span, str(type)
@@ -117,6 +119,13 @@ def _declare_carried(body: Body, ctx: Context, carried: s.Carried) -> Type:
     type = replace(type, tensor=True, rank=None, optional=False)
     _put_local(ctx, carried.name, carried.span, type)
     return type
+
+
+def _check_declared_length(body: Body, pack: s.Pack | None) -> None:
+    """The length and bound of a loop variable that is a pack are integers."""
+    for expr in () if pack is None else (pack.length, pack.bound):
+        if expr is not None and not isinstance(expr, s.Omitted):
+            body.ctx.expect_int(expr, "the length of a pack")
 
 
 def _put_local(ctx: Context, name: str, span: Span, type: Type) -> None:

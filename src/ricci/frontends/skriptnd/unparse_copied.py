@@ -19,7 +19,7 @@ def copied_operators(
     """
     found: dict[str, s.Operator] = {}
     modules: dict[str, None] = {}
-    pending = [tuple(name.split(".")) for _, name, _ in graph.quantization]
+    pending = [tuple(x.operator.split(".")) for x in graph.quantization]
     while pending:
         path = pending.pop()
         known = None if program is None else program.resolve(program.main, path)

@@ -13,6 +13,7 @@ from . import syntax as s
 from .lexer import KEYWORDS
 from .parser import FIELDS
 from .parser_primaries import BUILTINS
+from .unparse_functions import formula
 
 Named = nodes.Index | nodes.Local | nodes.Symbol | nodes.Tensor
 Names = Mapping[Named, s.Expr]
@@ -42,10 +43,19 @@ def unparse(expr: nodes.Expr, names: Names) -> s.Expr:
         case nodes.Cast():
             return s.Cast(type_name(expr.dtype), unparse(expr.operand, names))
         case nodes.Apply():
-            return s.Builtin(expr.function, unparse(expr.arguments[0], names))
+            return _applied(expr, names)
         case nodes.Access():
             subscripts = tuple([_subscript(x, names) for x in expr.subscripts])
             return s.Access(_named(expr.tensor, names), subscripts)
+
+
+def _applied(node: nodes.Apply, names: Names) -> s.Expr:
+    if node.function in BUILTINS:
+        return s.Builtin(node.function, unparse(node.arguments[0], names))
+    found = formula(node)
+    if found is None:
+        raise unsayable(f"the function `{node.function}`")
+    return unparse(found, names)
 
 
 def _named(node: Named, names: Names) -> s.Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ...ir import nodes, shapes
+from ...ir import nodes, rewrite, shapes
 from .library import is_library_source
 from .unparse_expressions import type_name
 
@@ -111,16 +111,7 @@ def _folded(steps: Sequence[nodes.Step]) -> tuple[nodes.Step, ...]:
 
 
 def _with_folded_regions(step: nodes.Step) -> nodes.Step:
-    def new(region: nodes.Region) -> nodes.Region:
-        return replace(region, operations=_folded(region.operations))
-
-    if isinstance(step, nodes.Branch):
-        conditions = tuple([new(r) for r in step.conditions])
-        return replace(step, conditions=conditions, branches=tuple([new(r) for r in step.branches]))
-    if isinstance(step, nodes.Loop):
-        condition = None if step.condition is None else new(step.condition)
-        return replace(step, condition=condition, body=new(step.body))
-    return step
+    return rewrite.map_regions(step, lambda r: replace(r, operations=_folded(r.operations)))
 
 
 def _group(last: nodes.Operation, operations: Sequence[nodes.Operation]) -> list[nodes.Operation]:

@@ -1,17 +1,16 @@
-"""Operations of the IR as operators with formulas (specification 2.12).
+"""Assignments of the IR as an operator with formulas (specification 2.12).
 
-Every input and output of an operation is a parameter of the operator with the shape that it has;
-sizes known only at run time are symbols of these shapes, or else attributes. Outputs that
-are computed one from another become operators of their own.
+Every tensor that they read or write is a parameter of the operator with the shape that it has;
+sizes known only at run time are symbols of these shapes, or else attributes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ...dtypes import DType
-from ...ir import nodes, rewrite, shapes
+from ...ir import nodes, rewrite
 from . import syntax as s
 from .parser import children
 from .unparse_expressions import (
@@ -26,13 +25,10 @@ from .unparse_expressions import (
 )
 from .unparse_merge import Merger
 
-_ACCUMULATORS: dict[nodes.Reduction, str] = {
+ACCUMULATORS: dict[nodes.Reduction, str] = {
     "set": "=", "add": "+=", "mul": "*=", "min": "<=", "max": ">=", "and": "&=", "or": "|=",
     "update": ":=",
 }  # fmt: skip
-
-_IMPLIED: dict[str, object] = {"+=": 0, "*=": 1, "&=": True, "|=": False}
-"""What an output begins with where no `=` says it."""
 
 
 @dataclass(frozen=True)
@@ -57,227 +53,12 @@ class Inputs:
     lengths: Lengths
 
 
-@dataclass
-class _Stage:
-    """Outputs that are computed together, by assignments that read none of others."""
-
-    outputs: tuple[nodes.Tensor, ...]
-    body: list[nodes.Assignment] = field(default_factory=list)
-
-
 Lengths = Mapping[tuple[nodes.Tensor, ...], nodes.Symbol]
 """The packs whose length is known only at run time."""
 
 
-def formulas(operation: nodes.Operation, lengths: Lengths) -> list[Formula]:
-    """The operators that compute an operation, one after another.
-
-    Raises E0706 for what formulas cannot do: to write elements of tensors of different types at
-    once, or of one tensor in turns with what is computed from it.
-    """
-    stages = _stages(operation)
-    inputs = Inputs(operation.inputs, lengths)
-    return [formula for stage in stages for formula in _formulas(stage, inputs)]
-
-
-# -------------------------------------------------------------------------- stages
-
-
-def _stages(operation: nodes.Operation) -> list[_Stage]:
-    """The outputs of an operation in groups: written at once; together where none reads another."""
-    body = [part for line in operation.body for part in _split(line)]
-    groups = _groups(operation.outputs, body)
-    reads = [
-        {a.tensor for line in g.body for a in rewrite.accesses(*rewrite.expressions(line))}
-        for g in groups
-    ]
-    own = [set(g.outputs) for g in groups]
-    if not any(r & o for i, r in enumerate(reads) for j, o in enumerate(own) if i != j):
-        return [_Stage(operation.outputs, body)]
-    _check_turns(operation, body)
-    ordered: list[_Stage] = []
-    done: set[nodes.Tensor] = set()
-    while groups:
-        mine = set(operation.outputs) - done
-        at = next((i for i, r in enumerate(reads) if not r & (mine - own[i])), None)
-        if at is None:
-            raise unsayable(f"outputs of `{operation.name}` that are computed from each other")
-        ordered.append(groups.pop(at))
-        reads.pop(at)
-        done |= own.pop(at)
-    return ordered
-
-
-def _split(line: nodes.Assignment) -> list[nodes.Assignment]:
-    """An assignment to several tensors as several, where they do not see each other."""
-    if len(line.targets) == 1:
-        return [line]
-    targets = {t.tensor for t in line.targets}
-    parts = rewrite.expressions(line)
-    seen = {a.tensor for a in rewrite.accesses(*[p for p in parts if p not in line.targets])}
-    seen |= {a.tensor for t in line.targets for x in t.subscripts for a in _inner(x)}
-    if seen & targets or rewrite.has_guard(*parts):
-        return [line]
-    if len(targets) < len(line.targets) and line.op == "update":
-        return [line]
-    condition = () if line.condition is None else (line.condition,)
-    return [
-        replace(
-            line,
-            targets=(target,),
-            values=(value,),
-            locals=_used(line.locals, target, value, *condition),
-        )
-        for target, value in zip(line.targets, line.values, strict=True)
-    ]
-
-
-def _inner(subscript: nodes.Subscript) -> tuple[nodes.Access, ...]:
-    return rewrite.accesses(*rewrite.subscript_parts(subscript))
-
-
-def _used(locals: tuple[nodes.Local, ...], *exprs: nodes.Expr) -> tuple[nodes.Local, ...]:
-    """Those local values that expressions need, also through others; all keep their order."""
-    needed = {n for n in rewrite.nodes_through_locals(*exprs) if isinstance(n, nodes.Local)}
-    return tuple([local for local in locals if local in needed])
-
-
-def _groups(
-    outputs: Sequence[nodes.Tensor],
-    body: Sequence[nodes.Assignment],
-) -> list[_Stage]:
-    """One group for each output, or for those that an assignment writes at once."""
-    leader = {t: t for t in outputs}
-
-    def find(tensor: nodes.Tensor) -> nodes.Tensor:
-        while leader[tensor] is not tensor:
-            tensor = leader[tensor]
-        return tensor
-
-    for line in body:
-        for target in line.targets[1:]:
-            leader[find(target.tensor)] = find(line.targets[0].tensor)
-    groups: dict[nodes.Tensor, _Stage] = {}
-    for tensor in outputs:
-        stage = groups.setdefault(find(tensor), _Stage(()))
-        stage.outputs = (*stage.outputs, tensor)
-    for line in body:
-        groups[find(line.targets[0].tensor)].body.append(line)
-    return list(groups.values())
-
-
-def _check_turns(operation: nodes.Operation, body: Sequence[nodes.Assignment]) -> None:
-    """Raises E0706 where a tensor is written after another output was computed from it."""
-    read: set[nodes.Tensor] = set()
-    for line in body:
-        own = {t.tensor for t in line.targets}
-        if own & read:
-            raise unsayable(f"outputs of `{operation.name}` that are computed in turns")
-        read |= {a.tensor for a in rewrite.accesses(*rewrite.expressions(line))} - own
-
-
-# ------------------------------------------------------------------------ formulas
-
 Run = list[nodes.Assignment]
 """Lines of one output, or pack of outputs, with the same accumulator."""
-
-
-def _formulas(stage: _Stage, inputs: Inputs) -> list[Formula]:
-    """The operators for one stage: more than one where an output has more kinds of lines."""
-    slots = [(group.outputs, _runs(group)) for group in _groups(stage.outputs, stage.body)]
-    if all(_fits(runs) for _, runs in slots):
-        return [OperatorWriter(slots, inputs).formula()]
-    if len(slots) > 1:
-        return [f for outputs, runs in slots for f in _chain(outputs, runs, inputs)]
-    return _chain(*slots[0], inputs)
-
-
-def _runs(group: _Stage) -> list[Run]:
-    runs: list[Run] = []
-    for line in group.body:
-        if runs and runs[-1][0].op == line.op and _alike(runs[-1][0], line):
-            runs[-1].append(line)
-        else:
-            runs.append([line])
-    if not runs or runs[0][0].op not in ("set", "add", "or"):
-        filled = [zeros(tensor) for tensor in group.outputs]
-        together = bool(runs) and len(runs[0][0].targets) > 1
-        runs.insert(0, [_together(filled)] if together else filled)
-    if len(runs) == 2 and _is_implied(runs[0], group.outputs, _ACCUMULATORS[runs[1][0].op]):
-        del runs[0]
-    return runs
-
-
-def _alike(a: nodes.Assignment, b: nodes.Assignment) -> bool:
-    """Whether two lines can be steps of one that is unrolled."""
-    locals = [[x.dtype for x in line.locals] for line in (a, b)]
-    return len(a.targets) == len(b.targets) and locals[0] == locals[1]
-
-
-def zeros(tensor: nodes.Tensor) -> nodes.Assignment:
-    """What an output begins with: zeros (`nodes.Operation`)."""
-    dtype = tensor.dtype
-    zero = False if dtype is DType.BOOL else 0.0 if dtype.is_real else 0
-    domain = tuple([nodes.Index(f"i{k}", e) for k, e in enumerate(tensor.shape)])
-    at = tuple([nodes.Subscript(i) for i in domain])
-    return nodes.Assignment((nodes.Access(tensor, at),), "set", (nodes.Const(zero, dtype),), domain)
-
-
-def _together(lines: Sequence[nodes.Assignment]) -> nodes.Assignment:
-    """Zeros of several outputs of one shape as one line."""
-    domain = lines[0].domain
-    at = tuple([nodes.Subscript(i) for i in domain])
-    targets = tuple([nodes.Access(line.targets[0].tensor, at) for line in lines])
-    return nodes.Assignment(targets, "set", tuple([x.values[0] for x in lines]), domain)
-
-
-def _is_implied(run: Run, outputs: Sequence[nodes.Tensor], op: str) -> bool:
-    """Whether a line only fills an output with what the next one begins with anyway."""
-    line = run[0]
-    if op not in _IMPLIED or len(run) > 1 or len(outputs) > 1 or line.condition is not None:
-        return False
-    (target,), (value,) = line.targets, line.values
-    indices = [x.index for x in target.subscripts]
-    whole = len(indices) == len(line.domain) == target.tensor.rank and all(
-        i is index and (e is index.extent or shapes.equal(e, index.extent))
-        for i, index, e in zip(indices, line.domain, target.tensor.shape, strict=True)
-    )
-    return whole and isinstance(value, nodes.Const) and value.value == _IMPLIED[op]
-
-
-def _fits(runs: Sequence[Run]) -> bool:
-    """Whether an output has one kind of lines, or a `=` and then another kind."""
-    return len(runs) == 1 or (len(runs) == 2 and runs[0][0].op == "set" != runs[1][0].op)
-
-
-def _chain(outputs: tuple[nodes.Tensor, ...], runs: list[Run], inputs: Inputs) -> list[Formula]:
-    """Operators of which each goes on with what the one before gives."""
-    if len(outputs) > 1:
-        raise unsayable("an operation that changes several tensors at once more than twice")
-    (final,) = outputs
-    taken = 2 if _fits(runs[:2]) else 1
-    parts = [runs[:taken], *([run] for run in runs[taken:])]
-    found: list[Formula] = []
-    before: nodes.Tensor | None = None
-    for number, part in enumerate(parts):
-        if before is not None:
-            part = [[copied(before, final)], [_going_on(line) for line in part[0]]]
-        formula = OperatorWriter([(outputs, part)], inputs).formula()
-        if number + 1 < len(parts):
-            before = nodes.Tensor(f"{final.name}_{number + 1}", final.dtype, final.shape)
-            formula = replace(formula, outputs=(before,))
-        found.append(formula)
-    return found
-
-
-def copied(source: nodes.Tensor, target: nodes.Tensor) -> nodes.Assignment:
-    line = zeros(target)
-    return replace(line, values=(nodes.Access(source, line.targets[0].subscripts),))
-
-
-def _going_on(line: nodes.Assignment) -> nodes.Assignment:
-    """An element that is set has no value before, so it may as well be replaced."""
-    return replace(line, op="update") if line.op == "set" else line
 
 
 # ------------------------------------------------------------------------ operators
@@ -458,7 +239,7 @@ class OperatorWriter:
             None,
             tuple(values),
             self._target(line, names),
-            _ACCUMULATORS[line.op],
+            ACCUMULATORS[line.op],
             _all_or_one([unparse(v, names) for v in line.values]),
             tuple([s.Bound(n, e) for n, e in zip(indices, extents, strict=True)]),
             condition,

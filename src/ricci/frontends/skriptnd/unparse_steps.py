@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from ...ir import nodes, rewrite, shapes
 from . import syntax as s
 from .unparse_expressions import Named, Namer, Names, integer, unparse, unsayable, with_blocks
+from .unparse_formulas import formulas, zeros
 from .unparse_library import LibraryCall, library_call
-from .unparse_operation import Formula, all_nodes, copied, formulas, zeros
+from .unparse_operation import Formula, all_nodes
 from .unparse_uses import Uses, produced
 
 _LONGEST = 4096
@@ -33,7 +34,8 @@ class Shared:
     """The scoped names of tensors that `@quantize` names."""
 
     def __post_init__(self) -> None:
-        self.noted = frozenset(tensor for tensor, *_ in self.graph.quantization)
+        self.noted = {entry.tensor: entry.name for entry in self.graph.quantization}
+        """The tensors that `@quantize` names, and how."""
 
     def define(self, wanted: str, operator: s.Operator) -> str:
         """The name of an operator in the module; those that are equal are one."""
@@ -67,7 +69,7 @@ class StepWriter:
         """Names that tensors and packs must have."""
         self.lengths: dict[str, int] = {}
         """The lengths of packs."""
-        self.packs: dict[tuple[nodes.Tensor, ...], nodes.Symbol] = {}
+        self.packs: dict[tuple[nodes.Tensor, ...], nodes.Expr] = {}
         """The packs whose length is known only at run time."""
         self.singles: dict[nodes.Tensor, s.Expr] = {}
         """The names of items of such packs."""
@@ -91,7 +93,8 @@ class StepWriter:
         if call is not None:
             self.add((operation.outputs[0],), self._library_invocation(operation, call))
             return
-        for formula in formulas(operation, self.packs):
+        lengths = {p: x for p, x in self.packs.items() if isinstance(x, nodes.Symbol)}
+        for formula in formulas(operation, lengths):
             self.add(formula.outputs, self._invocation(operation, self._with_checks(formula)))
 
     def _library_invocation(self, operation: nodes.Operation, call: LibraryCall) -> s.Invocation:
@@ -147,9 +150,8 @@ class StepWriter:
         """Whether a tensor here has a size as an extent, or holds it."""
         if symbol in self.items:
             return self.items[symbol][0] in self.names
-        bound = None if symbol.bound is None else shapes.as_int(symbol.bound)
         known = self.shared.uses.definition.get(symbol) in self.names
-        return known and bound is not None and bound <= _LONGEST
+        return known and _most(symbol) < 1 << 62
 
     def _is_made_here(self, check: nodes.Check, known: Names) -> bool:
         sizes = sizes_of(check)
@@ -175,7 +177,8 @@ class StepWriter:
         return s.Invocation(None, (name,), (), attributes, tuple(arguments))
 
     def size(self, symbol: nodes.Symbol) -> s.Expr:
-        """A size; one that no shape shows is the length of what so many steps collect."""
+        """A size; one that no shape shows is the length of what so many steps collect, if that is
+        no long list."""
         if symbol in self.items and symbol not in self.names:
             tensor, axis = self.items[symbol]
             own = self.value(tensor)
@@ -184,18 +187,38 @@ class StepWriter:
                 self.components.append(s.Component((s.Result(own.name),), self.names[tensor]))
             self.names[symbol] = s.Subscript(s.Member(own.name, "shape"), integer(axis))
         definition = self.shared.uses.definition.get(symbol)
+        computed = None if definition is None else self.shared.uses.computed.get(definition)
+        if symbol not in self.names and computed is not None:
+            self.names[symbol] = self.sized(computed)
         if symbol in self.names or definition is None or definition not in self.names:
             return unparse(symbol, self.names)
-        bound = None if symbol.bound is None else shapes.as_int(symbol.bound)
-        if bound is None or bound > _LONGEST:
-            raise unsayable(f"the size `{symbol.name}`, which data defines")
+        bound = _most(symbol)
+        if bound >= 1 << 62:
+            raise unsayable(f"the size `{symbol.name}`, which data defines and nothing bounds")
+        if bound > _LONGEST:
+            self.names[symbol] = self._long_size(definition, int(bound))
+            return self.names[symbol]
         name, item = self.namer("steps"), self.namer("step")
-        places = s.List((s.Expand(integer(0), integer(bound)),))
+        places = s.List((s.Expand(integer(0), integer(int(bound))),))
         count = s.Count(None, self.names[definition])
         loop = s.Loop((), (s.Scan(item, places),), None, False, False, count, s.Name(item))
         self.components.append(s.Component((s.Result(name, pack=s.Pack()),), loop))
         self.names[symbol] = s.Member(name, "size")
         return self.names[symbol]
+
+    def _long_size(self, size: nodes.Tensor, most: int) -> s.Expr:
+        """The extent of as many places of a long tensor as a size says."""
+        below = nodes.Tensor("below", nodes.TRUE.dtype, (nodes.integer(most),))
+        index = nodes.Index("i", below.shape[0])
+        value = nodes.Binary("lt", index, nodes.Access(size, ()))
+        target = nodes.Access(below, (nodes.Subscript(index),))
+        line = nodes.Assignment((target,), "set", (value,), (index,))
+        self._operation(nodes.Operation("below", (below,), (line,), (size,)))
+        self.shared.modules["layout"] = None
+        places = s.Invocation(None, ("layout", "nonzero"), (), (), (self.names[below],))
+        name = self.namer("steps")
+        self.components.append(s.Component((s.Result(name),), places))
+        return s.Subscript(s.Member(name, "shape"), integer(1))
 
     def sized(self, expr: nodes.Expr) -> s.Expr:
         """An expression of sizes."""
@@ -223,8 +246,7 @@ class StepWriter:
         condition = None if loop.condition is None else self._region(loop.condition, [0])
         width = len(loop.outputs)
         kept = [k for k, pack in enumerate(loop.collected) if not self.shared.uses.are_sizes(pack)]
-        noted = [t for t in rewrite.step_tensors(loop) if t in self.shared.noted]
-        body = self._region(loop.body, [*range(width), *(width + k for k in kept)], noted)
+        body = self._region(loop.body, [*range(width), *(width + k for k in kept)])
         action = s.Loop(tuple(carried), scans, condition, loop.pretest, False, count, body)
         fixed = loop.condition is None and isinstance(loop.count, nodes.Const)
         collected = [loop.collected[k] for k in kept]
@@ -233,12 +255,14 @@ class StepWriter:
 
     def _name_length(self, loop: nodes.Loop, collected: Sequence[tuple[nodes.Tensor, ...]]) -> None:
         """The number of steps is the length of what they collect."""
-        sizes = [x for x, t in self.shared.uses.definition.items() if t is loop.steps]
-        sizes += [loop.count] if isinstance(loop.count, nodes.Symbol) else []
+        sizes: list[nodes.Expr] = []
+        sizes += [x for x, t in self.shared.uses.definition.items() if t is loop.steps]
+        if loop.count is not None and not isinstance(loop.count, nodes.Const | nodes.Tensor):
+            sizes.append(loop.count)
         if sizes:
             self.packs.update((pack, sizes[0]) for pack in collected)
         for symbol in sizes:
-            if collected and symbol not in self.names:
+            if collected and isinstance(symbol, nodes.Symbol) and symbol not in self.names:
                 pack = self.names[collected[0][0]]
                 assert isinstance(pack, s.Subscript)
                 assert isinstance(pack.pack, s.Name)
@@ -255,19 +279,14 @@ class StepWriter:
             count = self.sized(loop.count)
         return None if index is None and count is None else s.Count(index, count)
 
-    def _region(
-        self, region: nodes.Region, kept: Sequence[int], noted: Sequence[nodes.Tensor] = ()
-    ) -> s.Callable:
-        """A part of the graph as a block, or as what is invoked alone in it; `noted` are tensors
-        that `@quantize` names and that have no scoped names of their own."""
+    def _region(self, region: nodes.Region, kept: Sequence[int]) -> s.Callable:
+        """A part of the graph as a block, or as what is invoked alone in it."""
         components, names, path = self.components, dict(self.names), self.path
         singles = dict(self.singles)
         outside, self.outside = self.outside, names
-        label = self.namer("block") if noted else self._label(region)
+        label = self._label(region)
         self.components = []
         self.path = path if label is None else (*path, label)
-        for tensor in noted:
-            self._hold(tensor)
         self.steps(region.operations)
         self.remaining_checks()
         results = tuple([self.value(region.results[k]) for k in kept])
@@ -283,20 +302,6 @@ class StepWriter:
             if computed == [*results]:
                 return inside[0].action
         return s.Block(None, tuple(inside), results)
-
-    def _hold(self, tensor: nodes.Tensor) -> None:
-        """Let a tensor be the input of an operator, where it has a name that is known outside."""
-        result = nodes.Tensor(tensor.name, tensor.dtype, tensor.shape)
-        line = copied(tensor, result)
-        operation = nodes.Operation("hold", (result,), (line,), (tensor,))
-        (formula,) = formulas(operation, {})
-        formula = replace(formula, operator=replace(formula.operator, public=True))
-        label = self.namer("held")
-        call = replace(self._invocation(operation, formula), label=label)
-        self.shared.places[tensor] = (*self.path, label, "x")
-        name = self.namer(self.local_name(tensor))
-        self.components.append(s.Component((s.Result(name),), call))
-        self.names[tensor] = s.Name(name)
 
     def _label(self, region: nodes.Region) -> str | None:
         """The label of a block, if tensors in it need scoped names."""
@@ -385,7 +390,7 @@ class StepWriter:
             self.singles[tensor] = self._single(tensor, length)
         return self.singles[tensor]
 
-    def _single(self, tensor: nodes.Tensor, length: nodes.Symbol) -> s.Expr:
+    def _single(self, tensor: nodes.Tensor, length: nodes.Expr) -> s.Expr:
         """An item of a pack whose length is known only at run time: zeros if it is not there."""
         item = self.names[tensor]
         assert isinstance(item, s.Subscript)
@@ -397,7 +402,7 @@ class StepWriter:
         absent = nodes.Tensor(tensor.name, tensor.dtype, shape)
         operation = nodes.Operation("zeros", (absent,), (zeros(absent),))
         (formula,) = formulas(operation, {})
-        there = s.Binary(">", self.size(length), item.index)
+        there = s.Binary(">", self.sized(length), item.index)
         branch = s.Branch((there,), (item, self._invocation(operation, formula)))
         name = self.namer(self.local_name(tensor))
         self.components.append(s.Component((s.Result(name),), branch))
@@ -411,11 +416,17 @@ class StepWriter:
 
     def local_name(self, tensor: nodes.Tensor) -> str:
         """What a tensor is called in the graph; names that nobody gave are in small letters."""
-        name = tensor.name.removeprefix(f"{self.shared.graph.name}.")
+        name = self.shared.noted.get(tensor, tensor.name)
+        name = name.removeprefix(f"{self.shared.graph.name}.")
         return name.lstrip(".").lower() if name.startswith(".") else name
 
 
 # -------------------------------------------------------------------------- details
+
+
+def _most(symbol: nodes.Symbol) -> float:
+    """The greatest value of a size."""
+    return shapes.interval(symbol)[1]
 
 
 def sizes_of(check: nodes.Check) -> tuple[nodes.Symbol, ...]:

@@ -12,6 +12,16 @@ from ...ir import nodes, rewrite
 from ...ir.interpret_bind import hidden_ports
 
 
+def _computed(steps: Iterable[nodes.Step]) -> Iterator[tuple[nodes.Tensor, nodes.Expr]]:
+    for step in steps:
+        if isinstance(step, nodes.Operation) and len(step.body) == 1 and not step.inputs:
+            (line,) = step.body
+            plain = not (line.domain or line.locals or line.condition) and line.op == "set"
+            target, value = line.targets[0].tensor, line.values[0]
+            if plain and target.dtype.is_int and rewrite.free_symbols(value):
+                yield target, value
+
+
 class Uses:
     """Which tensors are read by what is written, and which only by what is left out."""
 
@@ -20,15 +30,19 @@ class Uses:
         """The tensor that defines a size."""
         self.sizes = frozenset(_derived(graph))
         """The tensors that define sizes which the shape of another tensor beside them shows."""
+        self.computed = dict(_computed(rewrite.all_steps(graph.operations)))
+        """The integers that are computed from sizes alone."""
         hidden = hidden_ports(graph.outputs)
         shown = [port for port in graph.outputs if port not in hidden]
         self._kept: set[nodes.Tensor] = {t for port in shown for t in port.tensors}
         packs = {p.tensors for p in graph.inputs}
         for step in rewrite.all_steps(graph.operations):
             packs |= set(step.collected) if isinstance(step, nodes.Loop) else set()
+        self.packs = frozenset(packs)
+        """Those whose length comes with them: of inputs, and of what loops collect."""
         self._kept |= {p.length for p in shown if p.length and p.tensors not in packs}
         self._kept |= {value for _, value in graph.updates}
-        self._kept |= {tensor for tensor, *_ in graph.quantization}
+        self._kept |= {entry.tensor for entry in graph.quantization}
         self._left: set[nodes.Tensor] = {tensor for _, tensor in graph.sizes}
         self._left |= {t for port in hidden for t in port.tensors}
         for step in rewrite.all_steps(graph.operations):
@@ -92,46 +106,6 @@ def _all(tensors: Iterable[nodes.Tensor]) -> Iterator[tuple[nodes.Tensor, bool]]
     return ((tensor, True) for tensor in tensors)
 
 
-# -------------------------------------------------------------------- reading, writing
-
-
 def produced(step: nodes.Step) -> tuple[nodes.Tensor, ...]:
     """The tensors that a step computes for those around it."""
     return rewrite.loop_results(step) if isinstance(step, nodes.Loop) else step.outputs
-
-
-def reads(step: nodes.Step) -> list[nodes.Tensor]:
-    """The tensors that a step, with what is in it, reads from outside."""
-    found: list[nodes.Tensor] = []
-    own: set[nodes.Tensor] = set()
-    for inner in rewrite.all_steps([step]):
-        own |= set(produced(inner)) if inner is not step else set()
-        if isinstance(inner, nodes.Operation):
-            found += inner.inputs
-        elif isinstance(inner, nodes.Branch):
-            found += [t for r in (*inner.conditions, *inner.branches) for t in r.results]
-        else:
-            own |= {*inner.variables, *(item for item, _ in inner.scans)}
-            own |= {inner.index} if inner.index is not None else set()
-            found += [*inner.initial, *(t for _, pack in inner.scans for t in pack)]
-            found += inner.body.results
-            found += inner.condition.results if inner.condition is not None else ()
-            found += [inner.count] if isinstance(inner.count, nodes.Tensor) else []
-    return [t for t in dict.fromkeys(found) if t not in own]
-
-
-def free_symbols(step: nodes.Step, counted: bool = True) -> list[nodes.Symbol]:
-    """The sizes that a step, with what is in it, knows; also those that only count the steps of
-    loops, if wanted."""
-    exprs: list[nodes.Expr] = []
-    for inner in rewrite.all_steps([step]):
-        for tensor in produced(inner):
-            exprs += tensor.shape
-        if isinstance(inner, nodes.Operation):
-            for line in inner.body:
-                exprs += [*rewrite.expressions(line), *(i.extent for i in line.domain)]
-        elif isinstance(inner, nodes.Loop):
-            exprs += [e for item, _ in inner.scans for e in item.shape]
-            if inner.count is not None and not isinstance(inner.count, nodes.Tensor):
-                exprs += [inner.count] if counted else []
-    return [*dict.fromkeys(rewrite.free_symbols(*exprs))]

@@ -7,14 +7,15 @@ out; variables of a graph that is shared, `main.H.w`, belong to a graph `H`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from ...dtypes import DType
 from ...ir import nodes, shapes
 from . import syntax as s
 from .initial_values import draws_numbers, initial_state, is_state
 from .lexer import KEYWORDS
-from .unparse_expressions import constant, integer, type_name, unsayable
+from .unparse_expressions import Namer, Names, constant, integer, type_name, unparse, unsayable
 
 
 @dataclass
@@ -38,8 +39,10 @@ class VariableScope:
         for scope in self.inner.values():
             yield from scope.all()
 
-    def parameters(self) -> tuple[s.Parameter, ...]:
-        return tuple([_parameter(name, tensors) for name, tensors in self.own.items()])
+    @property
+    def has_states(self) -> bool:
+        """Whether variables of this scope begin with a value."""
+        return any(tensors[0].data is not None for tensors in self.own.values())
 
 
 def variable_scopes(graph: nodes.Graph) -> tuple[VariableScope, dict[str, VariableScope]]:
@@ -59,26 +62,85 @@ def variable_scopes(graph: nodes.Graph) -> tuple[VariableScope, dict[str, Variab
     return scopes.pop(name), scopes
 
 
-def check_values(scope: VariableScope, operator: s.Operator) -> None:
-    """Raises E0706 where variables would not begin with the values that they have, if any, when
-    this operator declares them."""
-    draws = draws_numbers(operator)
-    for parameter, tensors in zip(operator.variables, scope.own.values(), strict=True):
-        if (tensors[0].data is not None) != (draws and is_state(parameter)):
-            raise unsayable(f"the variable `{tensors[0].name}` with the value that it begins with")
+def is_pack(tensors: Sequence[nodes.Tensor]) -> bool:
+    """Whether tensors are the items of a variable, `w:1` ..., and not one alone."""
+    return ":" in tensors[0].name.rpartition(".")[2]
 
 
-def _parameter(name: str, tensors: list[nodes.Tensor]) -> s.Parameter:
-    packed = tensors[0].name.rpartition(".")[2] != name
-    extents = []
-    for column in zip(*(t.shape for t in tensors), strict=True):
-        sizes = [shapes.as_int(e) or 0 for e in column]
-        if len(set(sizes)) > 1:
-            raise unsayable(f"the variables `{name}`, whose shapes differ")
-        extents.append(s.Extent(integer(sizes[0])))
-    pack = s.Pack(integer(len(tensors))) if packed else None
-    type = s.Type(type_name(tensors[0].dtype), shape=tuple(extents), pack=pack)
-    return s.Parameter(name, type)
+def plain_name(tensors: Sequence[nodes.Tensor]) -> str:
+    """What a variable is called in its own scope."""
+    return tensors[0].name.rpartition(".")[2].partition(":")[0]
+
+
+class Declarations:
+    """Types of variables, and the lines of `@using` that they need."""
+
+    def __init__(self, names: Names, namer: Namer) -> None:
+        self.names = names
+        self.namer = namer
+        self._extents: dict[s.Expr, str] = {}
+
+    @property
+    def using(self) -> tuple[s.Using, ...]:
+        return tuple([s.Using((s.UsingName(n),), e, False) for e, n in self._extents.items()])
+
+    def variables(self, scope: VariableScope) -> tuple[s.Parameter, ...]:
+        """The lines of `@variable`."""
+        return tuple([s.Parameter(n, self.type(n, ts)) for n, ts in scope.own.items()])
+
+    def type(self, name: str, tensors: Sequence[nodes.Tensor]) -> s.Type:
+        columns = zip(*(t.shape for t in tensors), strict=True)
+        shape = tuple([self._extent(name, column) for column in columns])
+        pack = s.Pack(integer(len(tensors))) if is_pack(tensors) else None
+        return s.Type(type_name(tensors[0].dtype), shape=shape, pack=pack)
+
+    def _extent(self, name: str, column: Sequence[nodes.Expr]) -> s.Extent:
+        """The extent of all tensors, or a name for those of each."""
+        sizes = [unparse(e, self.names) for e in column]
+        if all(size == sizes[0] for size in sizes):
+            return s.Extent(sizes[0])
+        all_sizes = s.List(tuple(sizes))
+        if all_sizes not in self._extents:
+            self._extents[all_sizes] = self.namer(f"{name}_extents")
+        return s.Extent(s.Name(self._extents[all_sizes]), distinct=True)
+
+
+def with_states(scope: VariableScope, operator: s.Operator) -> s.Operator:
+    """An operator whose variables begin with the values that they have: all states of random
+    numbers do, which are single integers of an operator that invokes `rand.next`."""
+    if scope.has_states and not draws_numbers(operator):
+        operator = _drawing(scope, operator)
+    if not draws_numbers(operator):
+        return operator
+    plain = {n for n, ts in scope.own.items() if ts[0].data is None}
+    found = [p for p in operator.variables if p.name in plain and is_state(p)]
+    return _without_values(operator, found)
+
+
+def _drawing(scope: VariableScope, operator: s.Operator) -> s.Operator:
+    """The operator with an invocation that is never made."""
+    name = next(n for n, ts in scope.own.items() if ts[0].data is not None)
+    updates = {c.results: c.action for c in operator.update}
+    results = (s.Result(name),)
+    value = updates.get(results, s.Name(name))
+    assert isinstance(value, s.Expr)
+    call = s.Invocation(None, ("rand", "next"), (), (), (s.Name(name),))
+    updates[results] = s.Branch((constant(False, DType.BOOL),), (call, value))
+    components = tuple([s.Component(r, action) for r, action in updates.items()])
+    return replace(operator, update=components)
+
+
+def _without_values(operator: s.Operator, found: Sequence[s.Parameter]) -> s.Operator:
+    """Single integers that are no states are tensors with a pack of no extents."""
+    if not found:
+        return operator
+    taken = [p.name for p in (*operator.inputs, *operator.outputs, *operator.variables)]
+    none = Namer([*taken, *(p.name for p in (*operator.attributes, *operator.constants))])("none")
+    shape = (s.Extent(s.Name(none), pack=s.Pack()),)
+    types = {p.name: replace(p.type, shape=shape) for p in found}
+    variables = [replace(p, type=types.get(p.name, p.type)) for p in operator.variables]
+    using = (*operator.using, s.Using((s.UsingName(none),), s.List(()), False))
+    return replace(operator, variables=tuple(variables), using=using)
 
 
 def constant_parameter(name: str, tensor: nodes.Tensor) -> s.Parameter:

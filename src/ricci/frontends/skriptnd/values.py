@@ -12,6 +12,7 @@ handle it, so it is passed on only where `AnyValue` says so.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeGuard
 
@@ -229,14 +230,47 @@ def fail(
     return Error([Diagnostic(code, message, span, text, labels, notes, help)])
 
 
+Message: TypeAlias = tuple[str | nodes.Expr, ...]
+"""Texts, and sizes whose value the call fills in."""
+
+Gather: TypeAlias = Callable[[Pack, Sequence[nodes.Expr], Span], Pack]
+"""The items of a pack at places, of which each is known only at run time."""
+
+
+def _gather_nothing(items: Pack, places: Sequence[nodes.Expr], span: Span) -> Pack:
+    raise fail("E0507", "which tensor this is must be known when the graph is composed", span)
+
+
+NameSize: TypeAlias = Callable[[nodes.Expr, Span], nodes.Expr]
+"""A size that is computed when the graph runs, from others."""
+
+
+def _name_nothing(size: nodes.Expr, span: Span) -> nodes.Expr:
+    return size
+
+
+def shown_size(size: nodes.Expr) -> Message:
+    """A size in a message of a check: its value, and what it is called."""
+    return (size,) if isinstance(size, nodes.Const) else (size, f" (`{show(size)}`)")
+
+
 @dataclass
 class Budget:
     """Bounds the work that one program may ask of the composer."""
 
     items: int = 8_000_000
     invocations: int = 30_000
-    demands: list[tuple[nodes.Expr, str, Span]] = field(default_factory=list)
+    demands: list[tuple[nodes.Expr, Message, Span]] = field(default_factory=list)
     """Conditions over sizes that the composer relies on, to be checked when the graph runs."""
+    gather: Gather = _gather_nothing
+    """Makes tensors that are one of several each; the graph under construction does."""
+    name_size: NameSize = _name_nothing
+    """Gives a long expression of sizes a name; the graph under construction does."""
+
+    def demand(self, condition: nodes.Expr, message: Message, span: Span) -> None:
+        """Rely on a condition."""
+        if condition != nodes.TRUE:
+            self.demands.append((condition, message, span))
 
     def spend(self, items: int, span: Span) -> None:
         """Account for a pack or string of so many items.

@@ -1,0 +1,100 @@
+"""Contraction plans from schedules, and the other way round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.nodes import Tensor
+from .contraction_form import Form, Operand
+from .contraction_plan import MOST_CHUNKS, Plan, is_across, reduced_loops, sources_of
+from .emit_access import extent_of
+from .kernels import Strides
+from .packing import Depth
+from .schedule import Contraction, Source, impossible
+from .target import Target
+
+MOST_ROWS, MOST_VECTORS, MOST_CELLS = 32, 16, 64
+"""The largest register tile: one that is larger than the registers is slow, and long to compile."""
+
+
+def schedule_of(plan: Plan) -> Contraction:
+    """The schedule that a plan follows."""
+    numbers = {index: number for number, index in enumerate(plan.form.reduced)}
+    depth = plan.depth
+    return Contraction(
+        "right" if plan.vector is plan.form.right else "left",
+        plan.broadcast_source,
+        plan.vector_source,
+        plan.rows,
+        plan.vectors,
+        plan.row_block,
+        plan.lane_block,
+        tuple(numbers[i] for i in depth.indices),
+        depth.split,
+        depth.block,
+        plan.grain,
+    )
+
+
+def scheduled_plan(
+    form: Form,
+    schedule: Contraction,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> Plan:
+    """The plan of a schedule; `Error` E0807 if a kernel cannot be computed so."""
+    s, name = schedule, form.kernel.name
+    broadcast, vector = form.left, form.right
+    if s.vector == "left":
+        broadcast, vector = vector, broadcast
+    if not (0 < s.rows <= MOST_ROWS and 0 < s.vectors <= MOST_VECTORS):
+        raise impossible(f"no register tile has {s.rows} rows of {s.vectors} vectors", name)
+    if s.rows * s.vectors > MOST_CELLS:
+        raise impossible(f"a register tile has at most {MOST_CELLS} vectors", name)
+    if not (s.row_block and s.lane_block and s.block and s.grain):
+        raise impossible("a block or grain is 0", name)
+    depth = _depth(form, s)
+    operands = ((broadcast, s.broadcast_source, False), (vector, s.vector_source, True))
+    for operand, source, is_vector in operands:
+        allowed = {"packed", *sources_of(operand, depth, strides, constant, is_vector)}
+        if source not in allowed:
+            raise impossible(_why_not(operand, form, source), name)
+    lanes = target.lanes(form.dtype)
+    panel = s.vectors * lanes
+    row_block = _whole(min(s.row_block, broadcast.extent), s.rows)
+    lane_block = _whole(min(s.lane_block, vector.extent), panel)
+    plan = Plan(
+        form, broadcast, vector, s.broadcast_source, s.vector_source, depth, lanes, s.rows,
+        s.vectors, row_block, lane_block, is_across(form, vector, strides),
+    )  # fmt: skip
+    return _with_grain(plan, s.grain)
+
+
+def _with_grain(plan: Plan, wanted: int) -> Plan:
+    """The plan with so many blocks in a chunk, or more if there were too many chunks."""
+    least = -(-plan.blocks // MOST_CHUNKS)
+    return replace(plan, grain=min(max(wanted, least), max(plan.blocks, 1)))
+
+
+def _depth(form: Form, schedule: Contraction) -> Depth:
+    loops = {form.reduced.index(i) for i in reduced_loops(form)}
+    order = schedule.order
+    if len(set(order)) != len(order) or set(order) != loops:
+        reason = f"the order of its reduced indices is a permutation of {sorted(loops)}"
+        raise impossible(reason, form.kernel.name)
+    if schedule.split >= len(order):
+        raise impossible("the index that is cut in blocks is not there", form.kernel.name)
+    indices = tuple(form.reduced[k] for k in order)
+    return Depth(indices, schedule.split, min(schedule.block, extent_of(indices[schedule.split])))
+
+
+def _why_not(operand: Operand, form: Form, source: Source) -> str:
+    side = "left" if operand is form.left else "right"
+    if source == "prepared":
+        return f"the {side} operand is not constant, or takes too much memory when prepared"
+    return f"the {side} operand does not lie in memory so that tiles can read it there"
+
+
+def _whole(count: int, unit: int) -> int:
+    return -(-max(count, 1) // unit) * unit

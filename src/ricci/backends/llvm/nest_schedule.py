@@ -1,0 +1,93 @@
+"""Plans of loop nests from schedules, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...ir.loops import Reduce
+from ...ir.nodes import Index
+from .emit import Frame
+from .nest_plan import Loop, Plan, lanes_of, least_lanes, loops_of, share, uses_of
+from .schedule import Nest, impossible
+from .target import Target
+
+MOST_LANES, MOST_ROWS, MOST_CELLS, MOST_CHUNKS, MOST_UNROLLED = 64, 16, 32, 4096, 4000
+"""Of what makes code long, or does not fit: no schedule has more."""
+
+
+def _numbers(kernel: Reduce) -> dict[Index, int]:
+    """The indices by number: those of the domain, then the reduced ones."""
+    return {index: k for k, index in enumerate((*kernel.domain, *kernel.reduced))}
+
+
+def schedule_of(kernel: Reduce, plan: Plan) -> Nest:
+    """The schedule that a plan for known sizes follows."""
+    numbers = _numbers(kernel)
+    return Nest(
+        -1 if plan.vector is None else numbers[plan.vector.index],
+        plan.lanes,
+        tuple(numbers[x.index] for x in plan.outer),
+        tuple(numbers[x.index] for x in plan.reduced),
+        plan.rows,
+        plan.vectors,
+        plan.wanted,
+        plan.unroll,
+    )
+
+
+def scheduled_plan(kernel: Reduce, schedule: Nest, frame: Frame, target: Target) -> Plan:
+    """The plan of a schedule; `Error` E0807 if the kernel cannot be computed so."""
+    s = schedule
+    _check(kernel, s)
+    uses, numbers = uses_of(kernel, frame), _numbers(kernel)
+    outer, reduced, fixed = loops_of(kernel, uses)
+    loops = {numbers[x.index]: x for x in (*outer, *reduced)}
+    vector = loops.get(s.vector)
+    if vector is None and s.vector != -1:
+        raise impossible(f"there is no loop over index {s.vector}", kernel.name)
+    over_reduced = vector in reduced
+    if vector is not None:
+        (reduced if over_reduced else outer).remove(vector)
+    lanes = least_lanes(s.lanes, vector)
+    plan = Plan(
+        _ordered(kernel, "outer", s.outer, outer, loops),
+        _ordered(kernel, "reduced", s.reduced, reduced, loops),
+        vector, over_reduced, lanes, fixed, unroll=s.unroll,
+    )  # fmt: skip
+    plan.vectors = s.vectors if vector is not None else 1
+    plan.rows = s.rows if plan.outer else 1
+    if s.lanes > 4 * max(lanes_of(kernel, uses, target), 4):
+        raise impossible(f"vectors of {s.lanes} elements are too long", kernel.name)
+    share(kernel, plan, s.chunks)
+    return plan
+
+
+def _check(kernel: Reduce, s: Nest) -> None:
+    if s.lanes & (s.lanes - 1) or not 0 < s.lanes <= MOST_LANES:
+        raise impossible(f"vectors cannot have {s.lanes} elements", kernel.name)
+    if not (0 < s.rows <= MOST_ROWS and s.vectors and s.rows * s.vectors <= MOST_CELLS):
+        raise impossible(f"no tile has {s.rows} rows of {s.vectors} vectors", kernel.name)
+    if not 0 < s.chunks <= MOST_CHUNKS:
+        raise impossible(f"there cannot be {s.chunks} chunks", kernel.name)
+    if s.unroll > MOST_UNROLLED:
+        raise impossible(f"a tile has at most {MOST_UNROLLED} instructions", kernel.name)
+
+
+def _ordered(
+    kernel: Reduce,
+    what: str,
+    order: Sequence[int],
+    loops: Sequence[Loop],
+    known: Mapping[int, Loop],
+) -> list[Loop]:
+    """Loops in the order of their numbers."""
+    chosen = [known[k] for k in order if k in known]
+    if (
+        len(chosen) != len(order)
+        or len(chosen) != len(loops)
+        or any(x not in chosen for x in loops)
+    ):
+        numbers = _numbers(kernel)
+        there = sorted(numbers[x.index] for x in loops)
+        raise impossible(f"its {what} loops are a permutation of {there}", kernel.name)
+    return [known[k] for k in order]

@@ -1,0 +1,289 @@
+"""Writes the functions of a contraction that reads copies of boxes: see `window_plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ...ir.nodes import Index
+from ...ir.rewrite import accesses
+from . import contraction_transpose as transpose
+from .contraction_results import call_results, write_results
+from .contraction_sides import batch_places, element
+from .contraction_space import Places, Space, chunk_range, decode, minus, plus, smax, smin, times
+from .emit import Frame, Place
+from .emit_access import extent_of
+from .emit_types import scalar_type, width
+from .kernels import KernelCode, Strides
+from .packing import Block, contiguous_depth, write_packing
+from .window_plan import Guarded, Staged, WindowPlan, loops_inside
+from .window_tile import WindowTile
+
+_START = Place(None)
+
+
+def write_window(plan: WindowPlan, strides: Strides) -> KernelCode:
+    """The code of a plan."""
+    return _Writer(plan, strides).code()
+
+
+def _aligned(count: int) -> int:
+    return -(-count // 64) * 64
+
+
+class _Writer:
+    def __init__(self, w: WindowPlan, strides: Strides) -> None:
+        self.w, self.plan, self.strides = w, w.plan, strides
+        self.form = w.plan.form
+        self.frame = Frame(strides)
+        self.b = self.frame.builder
+        self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
+        kernel = self.form.kernel
+        target = kernel.targets[0].tensor
+        read = (*kernel.initial, *kernel.results, self.form.left.value, self.form.right.value)
+        if any(a.tensor is target for a in accesses(*read)):
+            self.frame.written.add(target)
+        self.tiles: dict[str, WindowTile] = {}
+
+    def code(self) -> KernelCode:
+        plan, w = self.plan, self.w
+        self._kernel()
+        functions = self._functions()
+        flops = plan.outer * plan.broadcast.extent * plan.vector.extent * plan.depth.extent
+        return KernelCode(
+            self.frame.text(functions),
+            tuple(self.frame.tensors),
+            -(-w.items // plan.grain),
+            frozenset(self.b.declarations),
+            sum(self._layout()),
+            tuple(self.frame.sites),
+            flops / (3.0 * plan.lanes),
+            sizes=tuple(self.frame.symbols),
+        )
+
+    def _functions(self) -> str:
+        """The functions that the kernel calls."""
+        dtype, lanes = self.form.dtype, self.plan.lanes
+        text, turning = "", {lanes} if self.plan.across else set()
+        for side in (self.w.rows, self.w.columns):
+            p = side.packing
+            if p is not None:
+                text += write_packing(self.frame, p, self.strides)
+                if contiguous_depth(p.operand, p.depth, p.lanes, self.strides) is not None:
+                    turning.add(p.lanes)
+        for tile in self.tiles.values():
+            text += tile.text()
+            self.b.declarations |= tile.declarations()
+        text += write_results(self.frame, self.plan, self.strides)
+        for count in turning:
+            self.b.declarations |= transpose.declarations(dtype, count)
+            text += transpose.write_transpose(dtype, count)
+        return text
+
+    # ------------------------------------------------------------------ kernel
+
+    def _layout(self) -> tuple[int, int, int]:
+        """Bytes of the thread's scratch: sums of tiles, copied rows, copied columns."""
+        plan, w = self.plan, self.w
+        tiles = self._tiles_down() * self._tiles_right() if w.blocks > 1 else 1
+        c = _aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
+        rows = _aligned(w.rows.elements * self.bytes)
+        return c, rows, _aligned((w.columns.elements + plan.panel) * self.bytes)
+
+    def _tiles_down(self) -> int:
+        return _count(self.w.down()) * -(-extent_of(self.w.row) // self.plan.rows)
+
+    def _tiles_right(self) -> int:
+        return _count(self.w.right()) * -(-extent_of(self.w.beside) // self.w.span)
+
+    def _kernel(self) -> None:
+        b, w = self.b, self.w
+        c, rows, _ = self._layout()
+        self.at_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c}")
+        self.at_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
+        per = _count(w.fixed)
+        begin, end = chunk_range(b, w.items, self.plan.grain)
+        with b.loop(begin, end, carried=[("i64", "-1")]) as item:
+            outer, part = "0", item.index
+            if self.plan.outer > 1:
+                outer = b.pure(f"udiv i64 {item.index}, {per}", item.index)
+                part = minus(b, item.index, times(b, outer, per))
+            self.outer = outer
+            self.places = batch_places(b, self.form.batch, outer)
+            self.places |= decode(b, Space(tuple((i,) for i in w.fixed if extent_of(i) > 1)), part)
+            if w.blocks > 1:
+                with b.loop(0, w.blocks) as loop:
+                    first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
+                    last = b.pure(f"icmp eq i64 {loop.index}, {w.blocks - 1}", loop.index)
+                    self._copy(w.rows, self.at_rows, loop.index)
+                    self._copy(w.columns, self.at_columns, loop.index)
+                    self._tiles(loop.index, first, last)
+            else:
+                new = b.op(f"icmp ne i64 {outer}, {item.values[0]}")
+                for side, to in ((w.rows, self.at_rows), (w.columns, self.at_columns)):
+                    if side.packing is None:
+                        continue
+                    if set(side.packing.outer).isdisjoint(w.fixed):
+                        with b.when(new):
+                            self._copy(side, to, "0")
+                    else:
+                        self._copy(side, to, "0")
+                self._tiles("0", "true", "true")
+            item.carry([outer])
+
+    def _copy(self, side: Staged, to: str, block: str) -> None:
+        """Copies the box of an operand that tiles need."""
+        p, b = side.packing, self.b
+        if p is None:
+            return
+        places = self.places | {self.w.cut.number: Place(block)}
+        number = "0"
+        for index in p.outer:
+            if extent_of(index) > 1:
+                at = places[index].base or "0"
+                number = plus(b, times(b, number, extent_of(index)), at)
+        depth, count = p.depth, str(p.operand.extent)
+        whole = Block("0", "0", str(depth.cut), str(depth.extent), "0")
+        b.line(p.call(number, "0", count, str(side.pitch), whole, to))
+
+    # ------------------------------------------------------------------- tiles
+
+    def _tiles(self, block: str, first: str, last: str) -> None:
+        """All tiles of an item for one block of k."""
+        w, plan, b = self.w, self.plan, self.b
+        begin = times(b, block, w.cut.length)
+        with self._walk(w.down()) as down, self._walk(w.right()) as right:
+            rows = self._pieces(w.row, plan.rows)
+            for row, count in rows:
+                with self._steps(*row) as r:
+                    for lane, wide in self._pieces(w.beside, w.span):
+                        with self._steps(*lane) as v:
+                            self._tile(down, right, r, count, v, wide, begin, first, last)
+
+    @contextmanager
+    def _walk(self, indices: Sequence[Index]) -> Iterator[Places]:
+        """Loops over indices."""
+        real = [i for i in indices if extent_of(i) > 1]
+        if not real:
+            yield {}
+            return
+        with self.b.loop(0, extent_of(real[0])) as loop, self._walk(real[1:]) as inner:
+            yield {real[0]: Place(loop.index)} | inner
+
+    def _pieces(self, index: Index, step: int) -> list[tuple[tuple[int, int, int], int]]:
+        """The loops over whole tiles and the rest: from, to and step, and how long a tile is."""
+        extent = extent_of(index)
+        full = extent // step * step
+        pieces = [((0, full, step), step), ((full, extent, extent), extent - full)]
+        return [(loop, count) for loop, count in pieces if loop[0] < loop[1]]
+
+    @contextmanager
+    def _steps(self, begin: int, end: int, step: int) -> Iterator[str]:
+        if end - begin <= step:
+            yield str(begin)
+            return
+        with self.b.loop(begin, end, step) as loop:
+            yield loop.index
+
+    def _tile(
+        self,
+        down: Places,
+        right: Places,
+        row: str,
+        rows: int,
+        lane: str,
+        wide: int,
+        begin: str,
+        first: str,
+        last: str,
+    ) -> None:
+        b, w, plan = self.b, self.w, self.plan
+        start, count = {w.cut.index: Place(begin)}, str(loops_inside(w)[0][0])
+        if w.guarded is not None:
+            low, count = self._range(w.guarded, down | right)
+            start = {w.guarded.k: Place(low)}
+        a = self._at(w.rows, self.at_rows, down | {w.row: Place(row)}, start)
+        v = self._at(w.columns, self.at_columns, right | {w.beside: Place(lane)}, start)
+        live = wide if w.is_straight else wide * plan.lanes
+        tile = WindowTile(
+            self.form.dtype, plan.lanes, rows, -(-live // plan.lanes), w.rows.step(w.row),
+            plan.lanes if w.is_straight else w.columns.step(w.beside), loops_inside(w), plan.panel,
+        )  # fmt: skip
+        self.tiles[tile.name] = tile
+        c = "%scratch"
+        if w.blocks > 1:
+            number = self._number(down, w.down(), row, plan.rows, extent_of(w.row))
+            across = self._number(right, w.right(), lane, w.span, extent_of(w.beside))
+            number = plus(b, times(b, number, self._tiles_right()), across)
+            c = element(b, self.scalar, c, times(b, number, plan.rows * plan.panel))
+        b.line(tile.call(a, v, c, count, first))
+        known = self.places | down | right
+        known |= {w.row: Place(row), w.lane: Place("0")} | {w.beside: Place(lane)}
+        flat_row = self._flat(known, plan.broadcast.indices)
+        flat_lane = self._flat(known, plan.vector.indices)
+        finish = call_results(c, self.outer, flat_row, rows, flat_lane, live)
+        if last == "true":
+            b.line(finish)
+        else:
+            with b.when(last):
+                b.line(finish)
+
+    def _number(
+        self, places: Places, others: Sequence[Index], at: str, step: int, extent: int
+    ) -> str:
+        """The number of a tile along one side."""
+        count = -(-extent // step)
+        own = at
+        if at.startswith("%"):
+            own = self.b.pure(f"udiv i64 {at}, {step}", at)
+        else:
+            own = str(int(at) // step)
+        return plus(self.b, times(self.b, self._flat(places, others), count), own)
+
+    def _flat(self, places: Places, indices: Sequence[Index]) -> str:
+        """The number of a point in a space of indices."""
+        number = "0"
+        for index in indices:
+            if extent_of(index) > 1:
+                at = places[index].base or "0"
+                number = plus(self.b, times(self.b, number, extent_of(index)), at)
+        return number
+
+    def _range(self, g: Guarded, places: Places) -> tuple[str, str]:
+        """Where the part of a loop that counts begins, and how many there are: one at least, which
+        reads zeros if none counts."""
+        b, own = self.b, str(0)
+        if extent_of(g.own) > 1:
+            own = places[g.own].base or "0"
+        base = plus(b, times(b, own, g.step), str(g.constant))
+        ends = [minus(b, place, base) for place in ("0", str(g.extent - 1))]
+        if g.factor < 0:
+            ends = [minus(b, "0", end) for end in reversed(ends)]
+        most = str(extent_of(g.k) - 1)
+        low = smin(b, smax(b, ends[0], "0"), most)
+        high = smax(b, smin(b, ends[1], most), low)
+        return low, plus(b, minus(b, high, low), "1")
+
+    def _at(self, side: Staged, copy: str, places: Places, start: Places) -> str:
+        """Where a tile begins to read an operand; `start` is where its first loop begins. In copies
+        an index that is cut begins at 0."""
+        b = self.b
+        if side.packing is None:
+            zero = dict.fromkeys(self.form.reduced, _START)
+            known = self.places | zero | places | start
+            return self.frame.point(1, known).address(side.access).pointer
+        if self.w.guarded is not None:
+            places = places | start
+        offset = str(side.start)
+        for index, place in places.items():
+            step = side.step(index)
+            if step and place.base is not None:
+                offset = plus(b, offset, times(b, place.base, step))
+        return element(b, self.scalar, copy, offset)
+
+
+def _count(indices: Sequence[Index]) -> int:
+    count = 1
+    for index in indices:
+        count *= extent_of(index)
+    return count

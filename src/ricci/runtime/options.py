@@ -1,0 +1,118 @@
+"""What a caller decides about how a graph is computed: schedules, threads, or what was tuned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..backends.llvm.schedule import (
+    NO_SCHEDULES,
+    Schedule,
+    Schedules,
+    checked,
+    describe,
+    from_json,
+    to_json,
+)
+from ..diagnostics import error
+from ..ir.nodes import Graph
+from .fingerprint import fingerprint
+
+_ENTRIES = ("schedules", "threads", "tuned", "file", "program")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a graph is computed.
+
+    `schedules` are those of its kernels, alike ones counted once, in the order in which they run
+    (`None`: as the cost model finds best). `threads` are at most so many. If `tuned`, what tuning
+    has found for the sizes of a call, or for the nearest, comes before both; it is looked up in
+    `file`, by default that of the setting RICCI_TUNING_FILE.
+
+    Schedules that were found by tuning name the `program` (its `fingerprint`) that they are for:
+    other programs do not follow them, and for other sizes those that are not possible are left out.
+    Without it a schedule that is not possible is an error.
+    """
+
+    schedules: tuple[Schedule | None, ...] = ()
+    threads: int | None = None
+    tuned: bool = False
+    file: Path | None = None
+    program: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The options as data, which are options too."""
+        return {
+            "schedules": [None if s is None else to_json(s) for s in self.schedules],
+            "threads": self.threads,
+            "tuned": self.tuned,
+            "file": None if self.file is None else str(self.file),
+            "program": self.program,
+        }
+
+    def schedules_for(self, graph: Graph) -> Schedules:
+        """The schedules that are given for a graph."""
+        if not self.schedules or self.program is None:
+            return Schedules(self.schedules)
+        if self.program != fingerprint(graph):
+            return NO_SCHEDULES
+        return Schedules(self.schedules, lenient=True)
+
+    def __str__(self) -> str:
+        lines = [f"kernel {k}: {describe(s)}" for k, s in enumerate(self.schedules, 1)]
+        return "\n".join(lines) or repr(self)
+
+
+def as_options(value: object) -> Options:
+    """The options that a caller means: `None`, "tuned", `Options`, or the same as a dictionary.
+
+    Raises `Error` E0801 for anything else, E0807 for what is no schedule.
+    """
+    if value is None:
+        return Options()
+    if value == "tuned":
+        return Options(tuned=True)
+    if isinstance(value, Mapping):
+        return _from_mapping(value)
+    if not isinstance(value, Options):
+        raise error(
+            "E0801",
+            f'`options` must be "tuned", Options or a dictionary, not {value!r:.60}',
+        )
+    return _checked(value.schedules, value.threads, value.tuned, value.file, value.program)
+
+
+def _from_mapping(value: Mapping[Any, Any]) -> Options:
+    unknown = [str(k) for k in value if k not in _ENTRIES]
+    if unknown:
+        notes = [f"it has: {', '.join(_ENTRIES)}"]
+        raise error("E0801", f"`options` has no entry `{unknown[0]}`", notes=notes)
+    schedules = value.get("schedules") or ()
+    if not isinstance(schedules, (list, tuple)):
+        raise error("E0801", f"`schedules` must be a list, not {schedules!r:.60}")
+    made = tuple(from_json(s) if isinstance(s, Mapping) else s for s in schedules)
+    rest = (value.get("threads"), value.get("tuned", False), value.get("file"))
+    return _checked(made, *rest, value.get("program"))
+
+
+def _checked(
+    schedules: object, threads: object, tuned: object, file: object, program: object
+) -> Options:
+    if not isinstance(schedules, (list, tuple)):
+        raise error("E0801", f"`schedules` must be a list, not {schedules!r:.60}")
+    if threads is not None and (
+        not isinstance(threads, int) or isinstance(threads, bool) or threads < 1
+    ):
+        raise error("E0801", f"`threads` must be a positive integer or None, not {threads!r:.60}")
+    if not isinstance(tuned, bool):
+        raise error("E0801", f"`tuned` must be True or False, not {tuned!r:.60}")
+    if file is not None and not isinstance(file, (str, os.PathLike)):
+        raise error("E0801", f"`file` must be a path, not {file!r:.60}")
+    if program is not None and not isinstance(program, str):
+        raise error("E0801", f"`program` must be a text, not {program!r:.60}")
+    made = tuple(None if s is None else checked(s) for s in schedules)
+    return Options(made, threads, tuned, None if file is None else Path(file), program)

@@ -1,0 +1,44 @@
+"""Programs with more code than is worth a good compilation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ricci
+from ricci.backends.llvm import image
+from ricci.dtypes import DType
+from ricci.passes.pipeline import lower
+from ricci.passes.specialise import Types
+from ricci.runtime import image_file
+from ricci.runtime.pool import this_machine
+
+TEXT = """
+    operator powers {
+        @input { x: real[n]; }
+        @output { ys: real[n]..(9); }
+        @lower { unroll..(k -> 9) ys[k][i,] = `tanh`(x[i,]) * real(k) + x[|i - k|,], i < n; }
+    }
+    graph G {
+        @input { x: real[n|40]; }
+        @output { ys: real[~]..(9); }
+        @compose { ys..(9) = powers(x); }
+    }"""
+
+
+@pytest.mark.parametrize("most", [-1, 40_000], ids=["all", "some"])
+def test_kernels_that_are_compiled_fast(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "_MOST_OPTIMISED", most)
+    monkeypatch.setenv("RICCI_NO_CACHE", "1")
+    model = ricci.parse(TEXT)
+    types = Types(DType.FLOAT32, DType.INT64)
+    made = image.build(lower(model.graph, {}, types), this_machine())
+    assert len(made.code) == (1 if most < 0 else 2)
+    assert image_file.unpack(image_file.pack(made)) == made
+    run = model.compile("cpu", 1)
+    for size in (3, 16, 37):
+        x = np.random.default_rng(size).standard_normal(size).astype(np.float32)
+        for k, found in enumerate(run(x=x)):
+            shifted = np.pad(x, (k, 0))[:size]
+            expected = np.where(np.arange(size) >= k, np.tanh(x) * k + shifted, 0)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

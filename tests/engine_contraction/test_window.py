@@ -1,0 +1,118 @@
+"""Sums of products that read copies of boxes: in every way in which tiles can lie, they give what
+NumPy gives in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ricci.backends.llvm.contraction import choose, follow, form_of
+from ricci.backends.llvm.schedule import Side, Window
+from ricci.backends.llvm.target import host
+from ricci.backends.llvm.window_plan import window_plan
+from ricci.diagnostics import Error
+from ricci.dtypes import DType
+from ricci.ir.nodes import Skip, Subscript
+
+from .cases import Case, at, binary, convolution, index, summed, tensor
+from .native import Native
+from .oracle import reduce
+from .test_cases import diagonal_window
+
+HOST = host()
+
+
+def of_weights(n: int, c: int, f: int, h: int, w: int, dtype: DType = DType.FLOAT32) -> Case:
+    """`y[g, f, c, p, q] = sum of d[n, g, f, h, w] * x[n, g, c, h + p, w + q]`."""
+    names = ("g", 2), ("f", f), ("c", c), ("p", 3), ("q", 2), ("n", n), ("h", h), ("w", w)
+    g, o, i, p, q, k, y, x = (index(*name) for name in names)
+    d = tensor("d", n, 2, f, h, w, dtype=dtype)
+    image = tensor("x", n, 2, c, h + 2, w + 1, dtype=dtype)
+    value = binary(
+        "mul", at(d, k, g, o, y, x), at(image, k, g, i, binary("add", y, p), binary("add", x, q))
+    )
+    target = at(tensor("y", 2, f, c, 3, 2, dtype=dtype), g, o, i, p, q)
+    return Case(summed(target, (g, o, i, p, q), (k, y, x), value), (d, image))
+
+
+def of_images(n: int, c: int, f: int, h: int, w: int) -> Case:
+    """`y[n, c, h, w] = sum of d[n, f, |h - p|, |w - q|] * v[f, c, p, q]`, larger than `d`."""
+    names = ("n", n), ("c", c), ("h", h + 2), ("w", w + 1), ("f", f), ("p", 3), ("q", 2)
+    k, i, y, x, o, p, q = (index(*name) for name in names)
+    d, v = tensor("d", n, f, h, w), tensor("v", f, c, 3, 2)
+    places = [Subscript(binary("sub", a, b), Skip()) for a, b in ((y, p), (x, q))]
+    value = binary("mul", at(d, k, o, *places), at(v, o, i, p, q))
+    target = at(tensor("y", n, c, h + 2, w + 1), k, i, y, x)
+    return Case(summed(target, (k, i, y, x), (o, p, q), value), (d, v))
+
+
+CASES = {
+    "weights": of_weights(3, 5, 7, 6, 9),
+    "whole vectors": of_weights(4, 8, 9, 5, 5),
+    "long vectors": of_weights(2, 32, 12, 5, 5),
+    "double": of_weights(3, 8, 5, 4, 7, DType.FLOAT64),
+    "images": of_images(3, 9, 5, 6, 20),
+    "small images": of_images(5, 20, 4, 2, 3),
+    "padded": convolution(2, (3, 10), (11, 19), 3, pad=1, bias=True),
+    "far padded": convolution(2, (4, 6), (7, 9), 3, pad=3),
+    "stride": convolution(2, (6, 10), (13, 17), 3, stride=2, pad=1),
+    "dilation": convolution(1, (5, 16), (12, 20), 3, dilation=2, pad=2),
+    "groups": convolution(3, (8, 8), (9, 9), 3, groups=2),
+    "diagonal": diagonal_window(),
+}
+
+
+def windows(case: Case) -> list[Window]:
+    """All ways to lay a tile, of some sizes."""
+    form = form_of(case.kernel, {})
+    assert form is not None
+    numbers = {i: n for n, i in enumerate((*case.kernel.domain, *case.kernel.reduced))}
+    sides: list[Side] = ["left", "right"]
+    found: list[Window] = []
+    for side in sides:
+        a, v = (form.right, form.left) if side == "left" else (form.left, form.right)
+        for row in a.indices:
+            for lane in v.indices:
+                for beside in v.indices:
+                    places = (numbers[row], numbers[lane], numbers[beside])
+                    found.append(Window(side, *places, 2 + len(found) % 5, 1 + len(found) % 3))
+    return found
+
+
+def check(case: Case, schedule: Window, cache: int) -> None:
+    target = replace(HOST, l2=cache)
+    arrays = case.arrays(0)
+    native = Native(follow(case.kernel, schedule, {}, target, case.constant), arrays, HOST)
+    native.run(2)
+    assert not native.errors.any()
+    expected, found = reduce(case.kernel, arrays), native.array(case.target)
+    error = np.abs(found - expected).max() / np.abs(expected).max()
+    assert error < (1e-12 if case.target.dtype is DType.FLOAT64 else 3e-6), schedule
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_way_to_lay_a_tile(name: str) -> None:
+    case, computed = CASES[name], 0
+    for schedule in windows(case):
+        try:
+            check(case, schedule, HOST.l2)
+            computed += 1
+        except Error as problem:
+            assert [d.code for d in problem.diagnostics] == ["E0807"]
+    assert computed > 1
+
+
+def test_sums_are_cut_so_that_copies_fit() -> None:
+    case = CASES["whole vectors"]
+    form = form_of(case.kernel, {})
+    assert form is not None
+    schedule = Window("right", 1, 2, 4, 4, 2)
+    assert window_plan(form, schedule, {}, replace(HOST, l2=20 << 10)).blocks > 1
+    check(case, schedule, 20 << 10)
+
+
+def test_overlapping_operands_are_copied_without_being_repeated() -> None:
+    case = of_weights(32, 32, 32, 5, 5)
+    assert isinstance(choose(case.kernel, {}, HOST, frozenset()), Window)
