@@ -126,12 +126,7 @@ class ExpressionParser(TokenCursor):
 
     def scalar(self) -> DType:
         """Pass the name of a scalar type."""
-        token = self.advance()
-        if token.text not in TYPES:
-            self.report.error(
-                "E0301", f"the type `{token.text}` is not supported", self.span(token)
-            )
-        return TYPES.get(token.text, DType.FLOAT32)
+        return TYPES[self.advance().text]
 
     def _cast(self) -> s.Cast:
         start = self.token
