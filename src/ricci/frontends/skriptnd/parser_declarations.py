@@ -184,6 +184,8 @@ class DeclarationParser(ExpressionParser):
             if self.at(";"):
                 self._reject_bare_target(locals[-1])
             if not self.take(","):
+                if not later and self.at_name():
+                    self.expect(",", "after the local value")
                 break
         if later:
             self.expect(":", "after the local values")
