@@ -11,8 +11,8 @@ from ricci.diagnostics import Error, Report
 from ricci.frontends.reading import make_source
 from ricci.frontends.skriptnd import syntax as s
 from ricci.frontends.skriptnd.lexer import tokenize
-from ricci.frontends.skriptnd.library import library_module, library_names
 from ricci.frontends.skriptnd.parser import parse_module
+from ricci.frontends.skriptnd.standard_library import library_module, library_names
 
 TESTS = Path(__file__).parent.parent
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from ricci.frontends.skriptnd.library import library_module, library_names
+from ricci.frontends.skriptnd.standard_library import library_module, library_names
 
 from .case import Family
 from .execute import check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ricci.frontends.skriptnd import syntax as s
-from ricci.frontends.skriptnd.library import library_module, library_names
+from ricci.frontends.skriptnd.standard_library import library_module, library_names
 
 from .execute import check_rejected
 from .rejected import REJECTED, Rejected

@@ -9,7 +9,7 @@ import pytest
 
 from ricci.diagnostics import Error, Report
 from ricci.frontends import reading
-from ricci.frontends.skriptnd import library, parser
+from ricci.frontends.skriptnd import parser, standard_library
 from ricci.frontends.skriptnd.modules import Program, load_file, load_folder, load_text
 
 GRAPH = "graph G { @input { x: real[2]; } @output { y: real[2]; } @compose { y = x; } }"
@@ -193,7 +193,7 @@ def test_byte_order_mark_and_line_ends(write: Write) -> None:
 
 # --------------------------------------------------------------- standard library
 
-LIBRARY = sorted(library.STDLIB.glob("*.sknd"))
+LIBRARY = sorted(standard_library.STDLIB.glob("*.sknd"))
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda p: p.stem)
@@ -201,7 +201,7 @@ def test_library_parsed_piece_by_piece_is_the_whole(path: Path) -> None:
     report = Report()
     whole = parser.parse_module(reading.read_source(path), report, path.stem)
     assert [d.render() for d in report.diagnostics] == []
-    module = library.library_module(path.stem)
+    module = standard_library.library_module(path.stem)
     assert module is not None
     assert tuple(module.operators) == tuple(whole.operators)
     assert module.operators[1:3] == whole.operators[1:3]
@@ -210,7 +210,7 @@ def test_library_parsed_piece_by_piece_is_the_whole(path: Path) -> None:
     assert module.source.name == f"ricci/stdlib/{path.name}"
     assert module.imports == whole.imports
     assert not any(o.graph for o in whole.operators)
-    assert library.is_library(module)
+    assert standard_library.is_library(module)
 
 
 def test_library_operators_are_parsed_once() -> None:
@@ -222,7 +222,7 @@ def test_library_operators_are_parsed_once() -> None:
 
 
 def test_every_import_of_the_library_is_there() -> None:
-    names = library.library_names()
+    names = standard_library.library_names()
     report = Report()
     load_text(f"import {', '.join(names)}; graph G {{}}", "main", report)
     assert [d.render() for d in report.diagnostics] == []

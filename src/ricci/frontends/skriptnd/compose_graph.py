@@ -34,7 +34,7 @@ from .values import (
 class Builder:
     """Collects what a graph consists of while operators are composed."""
 
-    library: Library
+    modules: Library
     name: str
     budget: Budget = field(default_factory=Budget)
     frames: list[Frame] = field(default_factory=list)

@@ -14,10 +14,10 @@ from ...diagnostics import Report, error
 from ...source import Source
 from . import storage, syntax
 from .attributes import AttributeValue
-from .library import is_library
 from .modules import Program
 from .parser import parse_module
 from .printer_expressions import quote
+from .standard_library import is_library
 from .values import Scalar
 
 

@@ -18,8 +18,8 @@ from .compose_tensors import declare_constants, declare_variables, make_outputs
 from .evaluate import Evaluator
 from .intrinsics import INTRINSICS
 from .labels import Scope, Wanted, passes_through
-from .library import is_library
 from .lower import lower
+from .standard_library import is_library
 from .values import fail, show
 
 DEEPEST = 256
@@ -35,7 +35,7 @@ def compose_invocation(request: Request) -> Task:
     outer, node = request.body, request.node
     assert isinstance(node, s.Invocation)
     builder = outer.builder
-    found = builder.library.resolve(outer.module, node.callee)
+    found = builder.modules.resolve(outer.module, node.callee)
     if found is None:
         raise fail("E0201", f"operator `{'.'.join(node.callee)}` is not known here", node.span)
     module, operator = found

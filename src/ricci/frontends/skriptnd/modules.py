@@ -15,8 +15,8 @@ from ...diagnostics import Error, Report, error
 from ...source import Source
 from ..reading import make_source, read_source
 from . import syntax as s
-from .library import STDLIB, Operators, is_library, library_module, library_names
 from .parser import parse_module
+from .standard_library import STDLIB, Operators, is_library, library_module, library_names
 
 __all__ = [
     "STDLIB",

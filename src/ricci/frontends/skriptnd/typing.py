@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...diagnostics import Label, Report
 from . import syntax as s
-from .library import is_library
+from .standard_library import is_library
 from .typing_calls import Modules, Unit
 from .typing_compose import check_composition, check_update
 from .typing_declarations import declare_operator

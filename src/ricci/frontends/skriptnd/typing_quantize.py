@@ -9,7 +9,7 @@ from ...source import Span
 from ..suggest import did_you_mean
 from . import syntax as s
 from .labels import automatic_label, passes_through, relative, result_names
-from .library import is_library
+from .standard_library import is_library
 from .typing_calls import Modules, Unit, check_attributes, find_callee
 from .typing_context import Context
 from .typing_generics import Callee, Deduction

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...ir import nodes
 from . import syntax as s
-from .library import library_names
 from .modules import Program
 from .parser import children
+from .standard_library import library_names
 from .unparse_expressions import unsayable
 
 
