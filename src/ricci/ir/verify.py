@@ -57,12 +57,6 @@ def verify_graph(graph: Graph, stage: Stage = "composed") -> None:
     _GraphRules(graph, STAGES.index(stage)).check()
 
 
-def verify_assignment(assignment: Assignment, stage: Stage = "composed") -> None:
-    """Check what concerns an assignment alone: ranks, dtypes, indices, locals."""
-    level = STAGES.index(stage)
-    _AssignmentRules(assignment, level, None).check()
-
-
 # ---------------------------------------------------------------- assignments
 
 

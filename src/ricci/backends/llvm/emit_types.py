@@ -100,10 +100,6 @@ def splat(text: str, type: str, lanes: int) -> str:
     return text if lanes == 1 else f"splat ({type} {text})"
 
 
-def is_literal(text: str) -> bool:
-    return not text.startswith("%")
-
-
 def mantissa(dtype: DType) -> int:
     """Bits of precision of a real type."""
     return _MANTISSA[dtype]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...diagnostics import Error, error
@@ -142,18 +142,3 @@ class Namer:
             name = f"{plain}_{count}"
         self.taken.add(name)
         return name
-
-
-def name_all(
-    items: Iterable[Named],
-    namer: Namer,
-    names: MutableMapping[Named, s.Expr],
-    wanted: Callable[[Named], str] = lambda item: item.name,
-) -> list[str]:
-    """New names for several things; they are the result."""
-    found = []
-    for item in items:
-        name = namer(wanted(item))
-        names[item] = s.Name(name)
-        found.append(name)
-    return found
