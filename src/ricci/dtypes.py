@@ -104,8 +104,12 @@ def from_bfloat16(array: Array) -> Array:
 
 
 def to_dtype(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers in the dtype of arrays that programs work on: `astype`, for bfloat16 too."""
-    return to_bfloat16(values) if dtype == BFLOAT16 else values.astype(dtype)
+    """Numbers in the dtype of arrays that programs work on: `astype`, for bfloat16 too.
+
+    What is too large for the dtype becomes infinite.
+    """
+    with np.errstate(over="ignore"):
+        return to_bfloat16(values) if dtype == BFLOAT16 else values.astype(dtype)
 
 
 def name_of(dtype: np.dtype[Any]) -> str:

@@ -202,10 +202,17 @@ class PackEvaluator(ABC):
         begin, end, stride = found
         known = not is_expr(begin) and not is_expr(end)
         if isinstance(items, str) or (known and isinstance(items, tuple)):
-            first, last = _known_end(begin, ends.begin), _known_end(end, ends.end)
-            return tuple(packs.slice_positions(len(items), first, last, stride, ends.span))
+            return tuple(self._known_places(len(items), ends, begin, end, stride))
         count, places = dynamic.slice_positions(items, begin, end, stride, ends.span)
         return dynamic.pack_of(tuple([from_expr(place) for place in places]), count)
+
+    def _known_places(
+        self, length: int, ends: s.Range, begin: Item | None, end: Item | None, stride: int
+    ) -> range:
+        first, last = _known_end(begin, ends.begin), _known_end(end, ends.end)
+        places = packs.slice_positions(length, first, last, stride, ends.span)
+        self.budget.spend(min(len(places), packs.LONGEST_PACK + 1), ends.span)
+        return places
 
     def _range_ends(self, node: s.Range) -> tuple[Item | None, Item | None, int] | None:
         """Begin and end, null where they are left out, and stride; null if one of them is."""
@@ -275,12 +282,8 @@ class PackEvaluator(ABC):
         positions) for an item chosen at run time.
         """
         if isinstance(index, s.Range):
-            found = self._places((0,) * length, index)
-            if found is None:
-                return None
-            if isinstance(found, DynamicPack):
-                raise dynamic.not_known(index.span, found)
-            return (), [k for k in found if isinstance(k, int)]
+            found = self._range_ends(index)
+            return None if found is None else ((), self._known_places(length, index, *found))
         value = self.evaluate(index)
         if value is None:
             return None
