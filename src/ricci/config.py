@@ -110,6 +110,13 @@ KNOBS = (
         0,
         "most steps of the loops of a call; 0: 2^31, in the interpreter 2^20",
     ),
+    Knob(
+        "keep_results",
+        "RICCI_KEEP_RESULTS",
+        int,
+        256,
+        "megabytes of big results that are kept, to be used again when nobody has them",
+    ),
     Knob("threads", "RICCI_THREADS", int, 0, "threads of a compiled model; 0: one per core"),
 )
 

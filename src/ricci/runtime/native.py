@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, cast
@@ -31,6 +31,7 @@ from .instance import UNSET, Instance, Loaded, Weights
 from .options import Options
 from .pool import this_machine
 from .repeated import Repeated
+from .results import Wanted, is_big, make_big_results, make_results
 from .variables import VariableValues
 
 Key = tuple[tuple[int, ...] | None, ...]
@@ -47,10 +48,16 @@ class _Call:
     sizes: Array | None
     """Of the symbols that stayed open; none if there are none."""
     known: dict[Symbol, int]
-    outputs: list[tuple[tuple[int, ...], np.dtype[Any]]]
+    outputs: list[Wanted]
     """Of the results, each at its largest."""
     whole: bool
     """Whether all tensors of the inputs have arrays."""
+    make: Callable[[Sequence[Wanted]], list[Array]] = make_results
+    """What makes arrays for the results."""
+
+    def __post_init__(self) -> None:
+        if any(is_big(*wanted) for wanted in self.outputs):
+            self.make = make_big_results
 
 
 class Native(Engine):
@@ -176,7 +183,7 @@ class Native(Engine):
         addresses: Sequence[int] = (),
     ) -> list[Array]:
         """The results, and then the new values of variables."""
-        outputs = list(out or [np.empty(shape, dtype) for shape, dtype in call.outputs])
+        outputs = list(out or call.make(call.outputs))
         behind = [] if out and addresses else outputs
         instance = weights.take()
         try:
@@ -379,9 +386,7 @@ def _doubtful(graph: Graph) -> list[Tensor]:
     ]
 
 
-def _check_out(
-    graph: Graph, wanted: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], out: Sequence[Array]
-) -> None:
+def _check_out(graph: Graph, wanted: Sequence[Wanted], out: Sequence[Array]) -> None:
     """Compare the arrays that results are to be written to with what is needed; E0801."""
     for port, (shape, dtype), array in zip(graph.outputs, wanted, out, strict=True):
         if array.shape != shape or array.dtype != dtype:

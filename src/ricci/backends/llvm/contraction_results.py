@@ -2,6 +2,8 @@
 
 It runs vectors along whichever side of the product the result is contiguous in. If that is
 the broadcast side, the tile, whose vectors lie along the other, is first transposed.
+
+Where sums are results as they are, a tile may store them itself: see `result_step`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from .contraction_space import (
     Step,
     Walk,
     decode,
+    flat_form,
     merge,
     minus,
     plus,
@@ -26,6 +29,31 @@ from .emit import Frame, Value
 from .emit_access import extent_of
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
+from .packing import is_plain
+
+
+def result_step(plan: Plan, strides: Strides) -> int | None:
+    """From row to row of the result, in elements, if tiles can store their sums there: whole
+    panels, with nothing left to be done to them."""
+    kernel, target = plan.form.kernel, plan.form.kernel.targets[0]
+    start, (result,) = kernel.initial[0], kernel.results
+    plain = result is kernel.accumulators[0] and isinstance(start, Const) and start.value == 0
+    if not plain or plan.form.scale != 1.0 or target.tensor.dtype is not plan.form.dtype:
+        return None
+    if plan.depth.blocks > 1 or plan.across or plan.ragged or not is_plain(target):
+        return None
+    steps = flat_form(target, strides).indices
+    rows, columns = (
+        merge(side.indices, [target], strides) for side in (plan.broadcast, plan.vector)
+    )
+    if not columns.groups or steps.get(columns.groups[-1][-1], 0) != 1:
+        return None
+    if len(columns.groups) > 1 and columns.inner % plan.panel:
+        return None
+    if len(rows.groups) > 1 and rows.inner % plan.rows:
+        return None
+    step = steps.get(rows.groups[-1][-1], 0) if rows.groups else 0
+    return step if isinstance(step, int) else None
 
 
 def write_results(frame: Frame, plan: Plan, strides: Strides) -> str:

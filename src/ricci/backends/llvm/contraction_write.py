@@ -7,7 +7,7 @@ from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Operand
 from .contraction_plan import Plan, step_of
-from .contraction_results import call_results, write_results
+from .contraction_results import call_results, result_step, write_results
 from .contraction_sides import (
     Side,
     batch_places,
@@ -59,6 +59,7 @@ class _Writer:
             self.frame.written.add(target)
         self.broadcast, self.vector = self.sides = sides_of(plan, strides)
         self.tiles: dict[str, Tile] = {}
+        self.result_step = result_step(plan, strides)
 
     @property
     def b(self) -> Builder:
@@ -202,12 +203,16 @@ class _Writer:
         a, a_row, a_step = self._rows_at(row, rows, block)
         columns, b_step = self._columns_at(lane, vectors, block)
         masked = plan.vector_source == "direct" and live % plan.lanes > 0
-        shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, plan.panel, masked)
+        is_result = self.result_step is not None and live % plan.lanes == 0
+        c_row = self.result_step if is_result and self.result_step else plan.panel
+        shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked)
         tile = Tile(self.form.dtype, *shape)
         self.tiles[tile.name] = tile
-        c = self._sums_at(row, lane)
+        c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         beyond = str(live % plan.lanes)
         b.line(call_tile(tile, a, columns, block.points, c, first, beyond))
+        if is_result:
+            return
         finish = call_results(
             c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live
         )
@@ -226,6 +231,16 @@ class _Writer:
         number = times(b, b.pure(f"udiv i64 {row}, {plan.rows}", row), across)
         number = plus(b, number, b.pure(f"udiv i64 {lane}, {plan.panel}", lane))
         return self._element("%scratch", times(b, number, plan.rows * plan.panel))
+
+    def _result_at(self, row: str, lane: str) -> str:
+        """Where the results of a tile belong."""
+        b, plan, target = self.b, self.plan, self.kernel.targets[0]
+        places = dict(self.places)
+        for side, at in (
+            (plan.broadcast, plus(b, self.row0, row)), (plan.vector, plus(b, self.lane0, lane))
+        ):  # fmt: skip
+            places |= decode(b, merge(side.indices, [target], self.strides), at)
+        return self.frame.point(1, places).address(target).pointer
 
     def _rows_at(self, row: str, rows: int, block: Block) -> tuple[str, int, int]:
         """Where a tile's rows are: pointer, step from row to row, step from k to k."""

@@ -37,7 +37,8 @@ class Tile:
 
     @property
     def name(self) -> str:
-        return f"kernel.tile.{self.rows}x{self.vectors}" + (".masked" if self.masked else "")
+        place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
+        return f"kernel.tile.{self.rows}x{self.vectors}{place}" + ".masked" * self.masked
 
 
 def call_tile(tile: Tile, a: str, b: str, k: str, c: str, first: str, live: str = "0") -> str:

@@ -20,7 +20,6 @@ from .evaluate_dynamic import items_of
 from .evaluate_shapes import evaluate_shape
 from .labels import Wanted, item_name
 from .values import (
-    INT_LIMIT,
     AnyValue,
     DynamicPack,
     Item,
@@ -179,8 +178,6 @@ def _static_count(
 ) -> nodes.Expr:
     if count < 0:
         raise fail("E0608", "a loop count must not be negative", span, str(count))
-    if count >= INT_LIMIT:
-        raise fail("E0504", "a loop count that does not fit into 64 bits", span, str(count))
     result = nodes.integer(count)
     what = "the count of a loop and the length of its pack"
     if length is not None and not body.builder.agree(length, result, what, span):

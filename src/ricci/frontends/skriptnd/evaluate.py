@@ -22,6 +22,7 @@ from .evaluate_lists import PackEvaluator
 from .evaluate_scalars import apply, binary, cast, identical, unary
 from .values import (
     DTYPES,
+    INT_LIMIT,
     AnyValue,
     Budget,
     DynamicPack,
@@ -37,6 +38,9 @@ from .values import (
     show,
     to_expr,
 )
+
+_LEAST = s.Unary("-", s.Literal(INT_LIMIT, str(INT_LIMIT)))
+"""The least integer, whose opposite does not fit into 64 bits."""
 
 
 class Evaluator(PackEvaluator):
@@ -86,7 +90,10 @@ class Evaluator(PackEvaluator):
     # ------------------------------------------------------------------- leaves
 
     def _literal(self, node: s.Literal) -> Value:
-        return node.value
+        value = node.value
+        if type(value) is int and value >= INT_LIMIT:
+            raise fail("E0504", "the integer does not fit into 64 bits", node.span)
+        return value
 
     def _format(self, node: s.Format) -> Value:
         texts = []
@@ -125,6 +132,8 @@ class Evaluator(PackEvaluator):
     # ---------------------------------------------------------------- operators
 
     def _unary(self, node: s.Unary) -> AnyValue:
+        if node == _LEAST:
+            return -INT_LIMIT
         value = self.evaluate_any(node.operand)
         return self._map(lambda item: unary(node.op, item, node.span), value, node.span)
 

@@ -14,6 +14,7 @@ from . import evaluate_packs as packs
 from . import syntax as s
 from .evaluate_dynamic import AnyPack
 from .values import (
+    LONGEST_PACK,
     AnyValue,
     Budget,
     DynamicPack,
@@ -211,7 +212,7 @@ class PackEvaluator(ABC):
     ) -> range:
         first, last = _known_end(begin, ends.begin), _known_end(end, ends.end)
         places = packs.slice_positions(length, first, last, stride, ends.span)
-        self.budget.spend(min(len(places), packs.LONGEST_PACK + 1), ends.span)
+        self.budget.spend(min(len(places), LONGEST_PACK + 1), ends.span)
         return places
 
     def _range_ends(self, node: s.Range) -> tuple[Item | None, Item | None, int] | None:
