@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from reprlib import repr as short_repr
@@ -164,6 +165,8 @@ class Executable:
 
     def _wrapped(self, results: Sequence[object], torch: bool) -> Any:
         """What a call gives: its results in the library of its arguments."""
+        if self._result is None and not self._has_bfloat16 and type(results[0]) is np.ndarray:
+            return sys.modules["torch"].from_numpy(results[0]) if torch else results[0]
         if torch or self._has_bfloat16:
             results = [_given(r, torch) for r in results]
         return results[0] if self._result is None else self._result(*results)

@@ -17,7 +17,8 @@ from ..backends.llvm.jit import Library
 from ..diagnostics import Error, error
 from ..dtypes import DType
 from .arguments import Array
-from .pool import entry, generation, pool_address, this_machine
+from .builtin import is_supported, make_builtin
+from .pool import entry, generation, pool_address, runtime, this_machine
 
 _ALIGNMENT = 64
 
@@ -36,6 +37,7 @@ def _has_known_layout() -> bool:
 
 
 _HAS_KNOWN_LAYOUT = _has_known_layout()
+_HAS_BUILTINS = _HAS_KNOWN_LAYOUT and is_supported()
 
 UNSET = np.iinfo(np.int64).min
 """What a size that data defines asks for, as long as it has not been set."""
@@ -86,6 +88,8 @@ class Weights:
         self._blocks = [_block(size) for size in loaded.image.kept]
         self.kept = [address for _, address in self._blocks]
         self._free: list[Instance] = []
+        self.is_simple = is_simple(loaded.image.steps)
+        """Whether `Instance.run_simply` does."""
         self._count = count
         self._lock = Lock()
         if loaded.image.prepare:
@@ -112,6 +116,11 @@ _OPS = {
     "back": threads.BACK,
     "point": threads.POINT,
 }
+
+
+def is_simple(steps: Sequence[Step]) -> bool:
+    """Whether nothing can fail and there are no loops, so that one call of a function is all."""
+    return _HAS_BUILTINS and not any(s.sites or s.kind == "back" for s in steps)
 
 
 class Instance:
@@ -159,6 +168,10 @@ class Instance:
             self._steps.ctypes.data, len(steps), scratch, stride, 0, self._patches.ctypes.data,
             self._patch_count, ctypes.addressof(self._io), self._tables.ctypes.data,
         )  # fmt: skip
+        self._words[threads.CELLS] = ctypes.addressof(self._cells)
+        if bound and is_simple(steps):
+            run = runtime().address("ricci_run")
+            self._call, self._words = make_builtin(run, self._words)
         self._address = self._words.ctypes.data
         self._generation = -1
         self._entry = entry()
@@ -226,6 +239,14 @@ class Instance:
             self._run_loops()
         else:
             self._entry(self._address)
+
+    def run_simply(self, *words: object) -> None:
+        """What `run` does for simple steps without sizes: called with arrays, or addresses of
+        elements, for arguments and results."""
+        if self._generation != generation():
+            self._generation = generation()
+            self._words[threads.OWN_POOL] = pool_address(self._count)
+        self._call(*words)
 
     def _run_loops(self) -> None:
         """Run all steps, with breaks in which Python can raise a `KeyboardInterrupt`."""

@@ -54,6 +54,8 @@ class _Call:
     """Whether all tensors of the inputs have arrays."""
     make: Callable[[Sequence[Wanted]], list[Array]] = make_results
     """What makes arrays for the results."""
+    weights: Weights | None = None
+    """With what to run, where that is all there is to a call."""
 
     def __post_init__(self) -> None:
         if any(is_big(*wanted) for wanted in self.outputs):
@@ -92,6 +94,7 @@ class Native(Engine):
         self._doubtful = _doubtful(graph)
         self._turns = RLock()
         self._is_plain = all(not p.packed and p.length is None for p in graph.outputs)
+        self._is_simple = self._is_plain and not (self._updated or graph.sizes)
         self._loaded: dict[object, Loaded] = {}
         self._calls: dict[Key, _Call] = {}
         self._again: Repeated[_Call] = Repeated()
@@ -124,11 +127,29 @@ class Native(Engine):
     def run_again(
         self, args: tuple[Any, ...], variables: VariableValues, out: tuple[Any, ...] = ()
     ) -> list[object] | None:
+        # All that a call of a small graph takes time for: written to take little.
         if args and type(args[0]) is np.ndarray:
             call = self._again.of_arrays(args, out)
-            return None if call is None else self._finish(call, variables, args, out)
-        found = self._again.of_tensors(args, out)
-        return None if found is None else self._finish(found[0], variables, (), out, found[1])
+            if call is None:
+                return None
+            words: Sequence[Any] = args
+        else:
+            found = self._again.of_tensors(args, out)
+            if found is None:
+                return None
+            call, words = found
+        weights = call.weights
+        if weights is None:
+            arrays, addresses = (args, ()) if words is args else ((), words)
+            return self._finish(call, variables, arrays, out, addresses)
+        outputs: list[Any] = list(out) if out else call.make(call.outputs)
+        instance = weights.take()
+        if out and words is not args:
+            instance.run_simply(*words)
+        else:
+            instance.run_simply(*words, *outputs)
+        weights.give(instance)
+        return outputs
 
     def run_unchecked(
         self, args: tuple[Any, ...], variables: VariableValues
@@ -159,6 +180,8 @@ class Native(Engine):
         weights = self._weights.get(call.loaded)
         if weights is None:
             weights = self._prepare(call.loaded, variables)
+        if self._is_simple and call.sizes is None and weights.is_simple:
+            call.weights = weights
         if not self._updated:
             return self._by_port(self._execute(call, weights, arrays, out, addresses))
         with self._turns:
@@ -248,6 +271,8 @@ class Native(Engine):
 
     def variables_changed(self) -> None:
         self._weights.clear()
+        for call in self._calls.values():
+            call.weights = None
 
     def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
         arrays = [

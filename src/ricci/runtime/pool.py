@@ -31,8 +31,13 @@ def this_machine() -> Target:
 @functools.cache
 def runtime() -> Library:
     """The module with the native entry and the workers."""
+    return make_module(threads.runtime_text())
+
+
+def make_module(source: str) -> Library:
+    """The code of an LLVM text, which need not say for what machine it is."""
     target = this_machine()
-    text = f'target triple = "{target.triple}"\n{threads.runtime_text()}'
+    text = f'target triple = "{target.triple}"\n{source}'
     key = cache.key("runtime", text, repr(target))
     data = cache.read(key)
     if data is None:

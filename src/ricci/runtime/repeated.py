@@ -34,34 +34,36 @@ class Repeated(Generic[Known]):
     def of_arrays(self, args: tuple[Any, ...], out: tuple[Any, ...]) -> Known | None:
         """What is known of a call with NumPy arrays: aligned, and results apart from the rest."""
         try:
-            key = _kinds(args)
-            found = self._known.get((key, _kinds(out)) if out else key)
-            if found is None:
-                return None
-            for array in args:
-                if not array.flags.aligned:
+            key: Any = []
+            for a in args:
+                if not a.flags.aligned:
                     return None
+                key += (type(a), a.dtype, a.shape, a.strides)
+            key = tuple(key)
+            found = self._known.get((key, _kinds(out)) if out else key)
         except _NOT_KNOWN:
             return None
-        return found[0] if not out or _are_free(args, out) else None
+        if found is None or (out and not _are_free(args, out)):
+            return None
+        return found[0]
 
     def of_tensors(
         self, args: tuple[Any, ...], out: tuple[Any, ...]
     ) -> tuple[Known, list[int]] | None:
         """What is known of a call with tensors of PyTorch, and all their addresses."""
-        tensors = args + out
         try:
-            key = _tensor_kinds(args)
+            key: Any = []
+            addresses = []
+            for t in args:
+                key += (type(t), t.dtype, t.shape, t.stride())
+                addresses.append(t.data_ptr() if t.is_cpu and not t.is_neg() else 0)
+            for t in out:
+                addresses.append(t.data_ptr() if t.is_cpu and not t.is_neg() else 0)
+            key = tuple(key)
             found = self._known.get((key, _tensor_kinds(out)) if out else key)
-            if found is None:
-                return None
-            for tensor in tensors:
-                if not tensor.is_cpu or tensor.is_neg():
-                    return None
-            addresses = [t.data_ptr() for t in tensors]
         except _NOT_KNOWN:
             return None
-        if 0 in addresses:  # without elements, or none that are there
+        if found is None or 0 in addresses:  # elsewhere, without elements, or none that are there
             return None
         known, spans = found
         if spans and not _are_apart(addresses, spans, len(args)):
@@ -94,11 +96,11 @@ class Repeated(Generic[Known]):
 
 
 def _kinds(arrays: tuple[Any, ...]) -> tuple[object, ...]:
-    return tuple([(type(a), a.dtype, a.shape, a.strides) for a in arrays])
+    return tuple([x for a in arrays for x in (type(a), a.dtype, a.shape, a.strides)])
 
 
 def _tensor_kinds(tensors: tuple[Any, ...]) -> tuple[object, ...]:
-    return tuple([(type(t), t.dtype, t.shape, t.stride()) for t in tensors])
+    return tuple([x for t in tensors for x in (type(t), t.dtype, t.shape, t.stride())])
 
 
 def _span(tensor: Any) -> int:
