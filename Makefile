@@ -7,7 +7,7 @@ STAMPS := $(VENV)/stamps
 THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 ALEXNET := build/alexnet.nnef2
 
-.PHONY: help demo test lint format bench spec fuzz clean
+.PHONY: help demo test lint format bench spec eintup fuzz clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -17,8 +17,9 @@ help:
 	@echo "make lint       check style and types"
 	@echo "make format     put the code into its style"
 	@echo "make spec       every section of the specification and every operator, on both executors"
+	@echo "make eintup     every feature and every program of Einsum Tuple, against TensorFlow and others"
 	@echo "make fuzz       ten thousand damaged programs, values and files; random formulas"
-	@echo "make bench      numbers and speed of both languages, beside PyTorch and ONNX Runtime"
+	@echo "make bench      numbers and speed of the languages, beside PyTorch and ONNX Runtime"
 	@echo "make clean      remove what the other targets made"
 
 demo: $(STAMPS)/demo
@@ -45,9 +46,14 @@ bench: $(STAMPS)/bench $(ALEXNET)/.done
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.loops --threads $(THREADS)
 	$(BIN)/python -m benchmarks.comprehensions --threads $(THREADS)
+	$(BIN)/python -m benchmarks.eintup --threads $(THREADS)
 
 spec: $(STAMPS)/test
 	$(BIN)/python -m tests.spec
+
+eintup: $(STAMPS)/test
+	$(BIN)/python -m tests.eintup
+	$(BIN)/python -m tests.eintup.library --reps 3
 
 fuzz: $(STAMPS)/test
 	$(BIN)/python -m tests.fuzz --cases 10000

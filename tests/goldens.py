@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 
 from ricci.diagnostics import Diagnostic, Error, Report
+from ricci.frontends.eintup.origin import read as read_eintup
+from ricci.frontends.eintup.typing import infer_types
 from ricci.frontends.skriptnd import compose, modules, typing
 from ricci.frontends.tc import origin
 from ricci.source import Source
@@ -18,7 +20,7 @@ from .compare import Mismatch
 
 FOLDER = Path(__file__).parent / "errors"
 SKRIPTND = sorted(FOLDER.glob("*.sknd"))
-FILES = [*SKRIPTND, *sorted(FOLDER.glob("*.tc"))]
+FILES = [*SKRIPTND, *sorted(FOLDER.glob("*.tc")), *sorted(FOLDER.glob("*.et"))]
 _MARKER = re.compile(r"#! (E\d{4})")
 
 
@@ -72,7 +74,11 @@ def _compose_tc(text: str) -> None:
     origin.read(Source("<main>", text), Report()).lower()
 
 
-_COMPOSE = {".sknd": _compose_skriptnd, ".tc": _compose_tc}
+def _check_eintup(text: str) -> None:
+    infer_types(read_eintup(Source("<main>", text), Report()), {})
+
+
+_COMPOSE = {".sknd": _compose_skriptnd, ".tc": _compose_tc, ".et": _check_eintup}
 
 
 def _portable(text: str) -> str:

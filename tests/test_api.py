@@ -241,7 +241,7 @@ def test_a_folder_without_weights(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------- paths
 
 
-@pytest.mark.parametrize("name", ["m.et", "m.onnx", "m"])
+@pytest.mark.parametrize("name", ["m.eintup.txt", "m.onnx", "m"])
 def test_files_of_other_kinds(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     assert codes(ricci.load, tmp_path / name) == ["E0708"]

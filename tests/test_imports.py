@@ -15,7 +15,7 @@ import ricci
 ROOT = Path(ricci.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-GROUND = {"source", "codes", "diagnostics", "dtypes", "config", "progress"}
+GROUND = {"source", "codes", "diagnostics", "dtypes", "config", "progress", "tables"}
 BELOW: dict[str, set[str]] = {
     "ground": set(),
     "ir": {"ground"},
@@ -25,7 +25,14 @@ BELOW: dict[str, set[str]] = {
     "runtime": {"ground", "ir", "passes", "backends"},
     "convert": {"ground", "ir", "frontends"},
 }
-for _name in ("model", "api", "tc", "torch", "cli"):  # each may import all that stands before it
+for _name in (
+    "model",
+    "api",
+    "tc",
+    "eintup",
+    "torch",
+    "cli",
+):  # each may import all that stands before it
     BELOW[_name] = set(BELOW)
 TOP = {"ricci", "__main__"}
 """The package itself and its command: they may import everything."""

@@ -12,7 +12,8 @@ import pytest
 
 import ricci
 
-README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
@@ -32,6 +33,19 @@ def test_the_function_of_arrays_runs() -> None:
     np.testing.assert_allclose(y[0, 0, 0], expected.sum(), rtol=1e-5)
     total = y.sum(dtype=np.float64)  # the kernel is all ones, and y linear in it
     np.testing.assert_allclose(names["d_kernel"].sum(), total, rtol=1e-4)
+
+
+def test_the_formula_has_every_rank() -> None:
+    code = next(text for _, text in BLOCKS if "ricci.eintup.parse" in text)
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    calls = re.findall(r"^(conv\(.*\)) +# (\w+\[.*?\])", code, re.MULTILINE)
+    for call, shown in calls:
+        result = eval(call, names)
+        assert f"{result.dtype}{list(result.shape)}" == shown
+    assert len(calls) == 2 and names["conv"].verify().ok
+    assert "over fifty operations" in README
+    assert len(list((ROOT / "examples" / "eintup").glob("*.et"))) > 50
 
 
 def test_the_operator_runs() -> None:

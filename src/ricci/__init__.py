@@ -30,7 +30,7 @@ _LATER = {
     "parse": ".api",
 }
 
-_MODULES = ("tc", "torch")
+_MODULES = ("eintup", "tc", "torch")
 """Of one language, or one library, each."""
 
 

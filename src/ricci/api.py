@@ -10,24 +10,24 @@ In three lines:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Literal
 
 from .diagnostics import Report, error
 from .frontends.reading import make_source, read_source
+from .frontends.skriptnd import origin as skriptnd
 from .frontends.skriptnd import syntax
 from .frontends.skriptnd.attributes import check_attributes
 from .frontends.skriptnd.compose import compose
 from .frontends.skriptnd.format import DIALECTS, format_source
 from .frontends.skriptnd.modules import Program, load_file, load_folder, load_text
-from .frontends.skriptnd.origin import Origin
 from .frontends.skriptnd.typing import check_program
 from .model import Model, Store, Variables, check_choice
 from .source import Source
 
-Language = Literal["skriptnd", "tc"]
+Language = Literal["skriptnd", "tc", "eintup"]
 
 
 def load(
@@ -36,19 +36,24 @@ def load(
     graph: str | None = None,
     types: Mapping[str, str] | None = None,
 ) -> Model:
-    """The model of a folder (with its `main.sknd`), of a `.sknd` file, or of a `.tc` file.
+    """The model of a folder (with its `main.sknd`), or of a `.sknd`, `.tc` or `.et` file.
 
     `attribs` are values of the graph's attributes, `types` of its generic types; `graph`
     chooses one by name where there are several (in Tensor Comprehensions a function), else the
     first is taken. Weights are read when they are first used. Raises `Error` with all that is
     wrong with the text.
+
+    The attributes of an Einsum Tuple program are ranks and dims of its eintups: `"RANK(b)": 2`,
+    `"DIMS(stride)": [2, 2]`. Ranks must be such that one combination is legal; dims that the shapes
+    of the inputs give may stay open. `ricci.eintup` finds ranks and dims for each call.
     """
     path = Path(path)
     report = Report()
     name = path.stem or path.absolute().stem
     choice = _Choice(attribs, graph, types)
-    if _language_of(path) == "tc":
-        return _build_tc(read_source(path), report, choice, name)
+    language = _language_of(path)
+    if language != "skriptnd":
+        return _BUILDERS[language](read_source(path), report, choice, name)
     program = _read_program(path, report)
     store = Store(path, required=True) if path.is_dir() else Store(path.parent)
     return _build(program, report, choice, store, name)
@@ -62,7 +67,13 @@ def graphs(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """
     report = Report()
     path = Path(path)
-    if _language_of(path) == "tc":
+    language = _language_of(path)
+    if language == "eintup":
+        from .frontends.eintup.origin import name_of
+        from .frontends.eintup.origin import read as read_eintup
+
+        return (name_of(read_eintup(read_source(path), report).source),)
+    if language == "tc":
         from .frontends.tc.parser import parse_unit
 
         unit = parse_unit(read_source(path), report)
@@ -83,8 +94,9 @@ def parse(
     """The model that a text describes; its variables have no values until they are set."""
     report = Report()
     choice = _Choice(attribs, graph, types)
-    if _language(language, f"language `{language}`") == "tc":
-        return _build_tc(make_source(text, "tc"), report, choice)
+    kind = _language(language, f"language `{language}`")
+    if kind != "skriptnd":
+        return _BUILDERS[kind](make_source(text, _ENDINGS[kind]), report, choice)
     program = load_text(text, "main", report)
     return _build(program, report, choice, Store())
 
@@ -95,10 +107,15 @@ def format(text: str, language: str = "skriptnd", dialect: str = "draft") -> str
     `dialect`, of SkriptND, is "draft" or "later". Raises `Error` with all syntax errors.
     """
     check_choice("dialect", dialect, DIALECTS)
-    if _language(language, f"language `{language}`") == "tc":
+    kind = _language(language, f"language `{language}`")
+    if kind == "tc":
         from .frontends.tc.printer import format_source as format_tc
 
         return format_tc(make_source(text, "tc"))
+    if kind == "eintup":
+        from .frontends.eintup.format import format_source as format_eintup
+
+        return format_eintup(make_source(text, "et"))
     return format_source(make_source(text, "main"), dialect)
 
 
@@ -125,20 +142,21 @@ _LANGUAGES: dict[str, Language] = {
     "sknd": "skriptnd",
     "skriptnd": "skriptnd",
     "tc": "tc",
+    "et": "eintup",
+    "eintup": "eintup",
 }
+_ENDINGS: dict[Language, str] = {"skriptnd": "sknd", "tc": "tc", "eintup": "et"}
 
 
 def _language(name: str, shown: str) -> Language:
     kind = str(name).lstrip(".").lower()
     if kind in _LANGUAGES:
         return _LANGUAGES[kind]
-    notes = ["Einsum Tuple comes in a later version"] if kind == "et" else []
     raise error(
         "E0708",
         f"{shown} is not in a language that this version reads",
-        notes=notes,
-        help="it reads SkriptND (a model folder with a main.sknd, or a .sknd file) "
-        "and Tensor Comprehensions (a .tc file)",
+        help="it reads SkriptND (a model folder with a main.sknd, or a .sknd file), "
+        "Tensor Comprehensions (a .tc file) and Einsum Tuple (a .et file)",
     )
 
 
@@ -171,7 +189,7 @@ def _build(
     operator = _choose(program, choice.graph)
     attributes = check_attributes(operator, choice.attribs, choice.types)
     graph = compose(program, operator, attributes, choice.types)
-    origin = Origin(program, operator, attributes, choice.types)
+    origin = skriptnd.Origin(program, operator, attributes, choice.types)
     variables = Variables(graph, store)
     return Model(name or operator.name, origin, graph, variables, tuple(report.diagnostics))
 
@@ -205,3 +223,28 @@ def _build_tc(source: Source, report: Report, choice: _Choice, name: str = "") -
     own = (d for d in report.diagnostics if origin.function.span.covers(d.span))
     warnings = (*own, *found.diagnostics)
     return Model(name or origin.graph_name, origin, graph, Variables(graph, Store()), warnings)
+
+
+# ---------------------------------------------------------------- Einsum Tuple
+
+
+def _build_eintup(source: Source, report: Report, choice: _Choice, name: str = "") -> Model:
+    if choice.types:
+        raise error("E0801", "an Einsum Tuple program has no generic types")
+    from .frontends.eintup.fixed import fix_attributes
+    from .frontends.eintup.origin import Origin, read
+
+    program = read(source, report)
+    origin = Origin(program, fix_attributes(program, choice.attribs))
+    if choice.graph not in (None, origin.graph_name):
+        raise error(
+            "E0801",
+            f"`{source.name}` has no graph `{choice.graph}`",
+            notes=[f"it has: {origin.graph_name}"],
+        )
+    graph = origin.graph()
+    variables = Variables(graph, Store())
+    return Model(name or origin.graph_name, origin, graph, variables, tuple(report.diagnostics))
+
+
+_BUILDERS: dict[Language, Callable[..., Model]] = {"tc": _build_tc, "eintup": _build_eintup}

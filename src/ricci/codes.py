@@ -40,7 +40,7 @@ CODES: dict[str, str] = {
     "E0401": "a shape that does not fit its declaration",
     "E0403": "a symbol that cannot be deduced from the shapes of inputs",
     "E0404": "an extent or shape that a declaration cannot have",
-    "E0405": "defaults of attributes that depend on one another",
+    "E0405": "defaults of attributes, or dims, that depend on one another",
     "E0410": "a symbol with two different values",
     "E0411": "a number of dimensions that does not fit its declaration",
     "E0412": "an invocation with the wrong arguments or results",
@@ -51,6 +51,7 @@ CODES: dict[str, str] = {
     "E0417": "a dynamic extent without an upper bound",
     "E0418": "an index whose range cannot be inferred",
     "E0419": "an index whose range is empty for all sizes",
+    "E0420": "constraints that cannot hold together",
     # 05: evaluation and asserts
     "E0501": "an assertion that does not hold",
     "E0502": "division by zero",

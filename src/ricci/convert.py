@@ -38,6 +38,12 @@ def _step(step: Step) -> Step:
 
 def _node(node: Expr) -> Expr:
     match node:
+        case Const() if isinstance(node.value, int) and node.value > _LARGEST:
+            raise error(
+                "E0706",
+                f"SkriptND has no words for arithmetic of 64 bits that wraps, with {node.value}",
+                notes=["random numbers are drawn with such arithmetic"],
+            )
         case Const():
             return replace(node, dtype=_type(node.dtype))
         case Cast():
@@ -45,6 +51,10 @@ def _node(node: Expr) -> Expr:
             return node.operand if _type(node.operand.dtype) is dtype else Cast(dtype, node.operand)
         case _:
             return node
+
+
+_LARGEST = 2**63 - 1
+"""Of the integers that a text holds."""
 
 
 def _type(dtype: DType) -> DType:

@@ -167,6 +167,11 @@ class Origin(Protocol):
     @property
     def types(self) -> Mapping[str, str]: ...
 
+    @property
+    def numbers(self) -> tuple[str, str]:
+        """The dtypes that stand for reals and integers unless a caller says otherwise."""
+        ...
+
     def parameters(self, graph: str) -> tuple[set[str], set[str]]:
         """The names of the attributes and of the generic types of a graph."""
         ...
@@ -262,22 +267,24 @@ class Model:
         self,
         target: str = "cpu",
         threads: int | None = None,
-        real: str = "float32",
-        int: str = "int64",
+        real: str | None = None,
+        int: str | None = None,
         quantize: bool = False,
         options: object = None,
     ) -> Executable:
         """The model as something that can be called with arrays.
 
         `target` is "cpu" or "interpreter" (plain NumPy, slow, the definition of meaning); `real`
-        and `int` are the dtypes that stand for the abstract types; `threads` are at most that
-        many (`None`: the setting RICCI_THREADS, else one per core); `quantize` compiles the
-        model `quantized`. `options` say how kernels are computed: "tuned" as tuning has found best,
-        else `ricci.tc.Options` or the same as a dictionary. Raises `Error` if variables of a folder
+        and `int` are the dtypes that stand for the abstract types (`None`: float32 and int64; of an
+        Einsum Tuple program float64 and int32); `threads` are at most that many (`None`: the
+        setting RICCI_THREADS, else one per core); `quantize` compiles the model `quantized`.
+        `options` say how kernels are computed: "tuned" as tuning has found best, else
+        `ricci.tc.Options` or the same as a dictionary. Raises `Error` if variables of a folder
         have no files, or an argument is not one of the choices.
         """
         from .runtime.executable import compile_graph
 
+        real, int = self.numbers(real, int)
         graph = self.quantized().graph if quantize else self.graph
         needed = {t.name for t in graph.variables}
         known = {n: value for n, value in self.variables.known().items() if n in needed}
@@ -305,8 +312,8 @@ class Model:
     def show(
         self,
         stage: str,
-        real: str = "float32",
-        int: str = "int64",
+        real: str | None = None,
+        int: str | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> str:
         """The program as text at a stage: "syntax", "sknd", "ir", "loops", "llvm" or "asm".
@@ -317,6 +324,7 @@ class Model:
         what is not compiled to native code, or has sizes known only when it is called, E0706 for
         what SkriptND has no words for, and E0801 for an argument that is not one of the choices.
         """
+        real, int = self.numbers(real, int)
         check_choice("stage", stage, STAGES)
         check_choice("real", real, [d.value for d in DType if d.is_real and not d.is_abstract])
         check_choice("int", int, [d.value for d in DType if d.is_int and not d.is_abstract])
@@ -330,6 +338,11 @@ class Model:
         from .runtime.stages import show_stage
 
         return show_stage(self.graph, stage, real, int, sizes or {})
+
+    def numbers(self, real: str | None = None, int: str | None = None) -> tuple[str, str]:
+        """The dtypes that stand for the abstract types, with the language's for `None`."""
+        usual = self.origin.numbers
+        return real or usual[0], int or usual[1]
 
     def __repr__(self) -> str:
         attributes = "".join(f", {n}={v}" for n, v in self.attributes.items())

@@ -27,8 +27,11 @@ from .passes.gradient_pair import forward_and_backward
 from .runtime.executable import Executable, compile_graph
 
 if TYPE_CHECKING:
+    from .eintup import EinsumTuple
     from .model import Model
     from .tc import Comprehension
+
+    Program = Comprehension | Model | EinsumTuple
 
 __all__ = ["custom_op", "make_autograd"]
 
@@ -37,7 +40,7 @@ Tensors = Sequence[torch.Tensor]
 
 def custom_op(
     name: str,
-    program: Comprehension | Model,
+    program: Program,
     wrt: Sequence[str] | None = None,
     backward: Callable[..., Any] | None = None,
     threads: int | None = None,
@@ -48,8 +51,9 @@ def custom_op(
     if none are named. The gradient is derived from the formulas; or it is `backward`, a function of
     tensors, also registered with PyTorch, that is given all inputs and the gradients of all real
     outputs, and returns the gradient of each input in `wrt`, or a tuple of them. Variables of a
-    model have the values that they have now. Raises `Error` E0801 for a name that is none or taken,
-    or a program with packs; E0805 for what has no gradient.
+    model have the values that they have now; an Einsum Tuple program has its ranks fixed
+    (`EinsumTuple.at`), and the dims that no shape of an input gives. Raises `Error` E0801 for a
+    name that is none or taken, or a program with packs; E0805 for what has no gradient.
     """
     return _Operator(name, program, wrt, backward, threads).register()
 
@@ -88,7 +92,7 @@ class _Operator:
     def __init__(
         self,
         name: str,
-        program: Comprehension | Model,
+        program: Program,
         wrt: Sequence[str] | None,
         backward: Callable[..., Any] | None,
         threads: int | None,
@@ -132,10 +136,13 @@ class _Operator:
 
         self._differentiate(f"{self.name}_forward", derived)
         count = len(self.graph.outputs)
+        eager = self._eager(forward, backward)
 
         def call(*inputs: torch.Tensor) -> Any:
             if not torch.is_grad_enabled() or not any(i.requires_grad for i in inputs):
                 return plain(*inputs)
+            if _is_eager(inputs):
+                return eager(*inputs)
             results = whole(*inputs)
             if not isinstance(results, (tuple, list)):
                 return results
@@ -143,6 +150,46 @@ class _Operator:
 
         call.__name__ = call.__qualname__ = self.name.partition("::")[2]
         return call
+
+    def _eager(self, forward: Graph, backward: Graph) -> Callable[..., Any]:
+        """What the operator does with ordinary tensors, without the dispatcher of PyTorch, which
+        takes longer than many a kernel."""
+        run = _implementation(forward, self.variables, self.threads)
+        differentiate_ = _implementation(backward, self.variables, self.threads)
+        kept = [p.name for p in forward.outputs]
+        wanted = [p.name for p in backward.inputs]
+        outputs = self.graph.outputs
+        names = iter(p.name for p in differentiate(self.graph, self.wrt, None).cotangents)
+        cotangent_of = [next(names) if p.tensors[0].dtype.is_real else "" for p in outputs]
+        owner, zeros = self, _Zeros()
+
+        class Eager(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, *inputs: torch.Tensor) -> Any:
+                found = run(*inputs)
+                results = found if isinstance(found, tuple) else (found,)
+                ctx.save_for_backward(*inputs, *results)
+                ctx.set_materialize_grads(False)
+                given = results[: len(outputs)]
+                rest = [r for r, name in zip(given, cotangent_of, strict=True) if not name]
+                ctx.mark_non_differentiable(*rest)
+                return given if len(given) > 1 else given[0]
+
+            @staticmethod
+            @torch.autograd.function.once_differentiable
+            def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
+                saved = ctx.saved_tensors
+                count = len(owner.inputs)
+                known = dict(zip(owner.inputs, saved, strict=False))
+                for name, of, given in zip(cotangent_of, saved[count:], cotangents, strict=False):
+                    known[name] = zeros.like(of) if given is None else given
+                known |= dict(zip(kept, saved[count:], strict=True))
+                found = differentiate_(*[known[n] for n in wanted])
+                all_found = found if isinstance(found, tuple) else (found,)
+                gradients = dict(zip(owner.wrt, all_found, strict=True))
+                return tuple([gradients.get(n) for n in owner.inputs])
+
+        return cast(Callable[..., Any], cast(Any, Eager).apply)
 
     def _recompute(self) -> None:
         """Let the operator itself have a gradient, which does again what it needs."""
@@ -202,7 +249,36 @@ _LIBRARIES: list[Any] = []
 """An operator lives as long as what it was defined in."""
 
 
-def _variables(program: Comprehension | Model) -> Mapping[str, Any]:
+_MOST_ZEROS = 64
+
+
+class _Zeros:
+    """Tensors of zeros, each made once: for what a gradient does not depend on."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, torch.Tensor] = {}
+
+    def like(self, tensor: torch.Tensor) -> torch.Tensor:
+        key = tensor.shape, tensor.dtype
+        if key not in self._known:
+            if len(self._known) >= _MOST_ZEROS:
+                self._known.clear()
+            self._known[key] = torch.zeros(tensor.shape, dtype=tensor.dtype)
+        return self._known[key]
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_eager(tensors: Tensors) -> bool:
+    """Whether nobody traces, transforms or records a call with these tensors."""
+    if torch.compiler.is_compiling() or not all(type(t) in _PLAIN for t in tensors):
+        return False
+    inside: Any = torch._C
+    return not (inside._len_torch_dispatch_stack() or inside._are_functorch_transforms_active())
+
+
+def _variables(program: Program) -> Mapping[str, Any]:
     from .model import Model
 
     return program.variables.known() if isinstance(program, Model) else {}

@@ -1,10 +1,10 @@
 """Runs damaged programs, values, arrays and files; each must succeed or give a diagnostic.
 
     python -m tests.fuzz [--cases 10000] [--seed 0] [--jobs 1] [--kinds programs,storage,...]
-    python -m tests.fuzz --kinds lower,tc_programs [--cases 20000]
+    python -m tests.fuzz --kinds lower,tc_programs,et_programs [--cases 20000]
 
-The kinds `lower` and `tc_programs` run random formulas on both executors, which must compute what
-they mean; `tc` damages texts of Tensor Comprehensions.
+The kinds `lower`, `tc_programs` and `et_programs` run random formulas on both executors, which must
+compute what they mean; `tc` and `et` damage texts of Tensor Comprehensions and of Einsum Tuple.
 A case may take two seconds and 1 GB. Whatever else than success or `ricci.Error` a case ends
 in is printed, made smaller and kept in `tests/fuzz/found`, and the exit status is 1.
 """
@@ -28,7 +28,7 @@ from .run import Case
 
 FOUND = Path(__file__).parent / "found"
 
-SHARES = {"programs": 45, "attributes": 10, "arguments": 15, "storage": 10, "tc": 20}
+SHARES = {"programs": 35, "attributes": 10, "arguments": 10, "storage": 10, "tc": 15, "et": 20}
 """Of a hundred cases, if no kinds are named."""
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
+from . import et_edits, tc_edits
 from .corpus import Program
 from .edits import damaged
 from .files import PATHS, make_files
 from .run import Case
-from .tc_edits import Text, texts
-from .tc_edits import damaged as damaged_text
+from .texts import Text
+from .texts import damaged as damaged_text
 from .values import SCALARS, make_value
 
 STEPS = {"draft": 0.05, "later": 0.05, "sknd": 0.3, "loops": 0.3, "save": 0.2}
@@ -19,13 +20,18 @@ STEPS = {"draft": 0.05, "later": 0.05, "sknd": 0.3, "loops": 0.3, "save": 0.2}
 BATCH = 10
 """Random operators that are compiled together, or programs of one case."""
 
-BATCHES = ("lower", "tc_programs")
+BATCHES = ("lower", "tc_programs", "et_programs")
 """The kinds that make batches."""
 
 COMMANDS = [
     ["check", "PATH"], ["show", "PATH", "--stage", "ir"], ["show", "PATH", "--stage", "sknd"],
     ["fmt", "PATH"], ["convert", "PATH", "-"], ["show", "PATH", "--graphs"], ["show", "PATH"],
     ["run", "PATH", "--random", "0", "--target", "interpreter", "--set", "N=3"],
+]  # fmt: skip
+
+ET_COMMANDS = [
+    ["show", "PATH", "--stage", "explain", "--json"], ["show", "PATH", "--stage", "ir",
+     "--attrib", "RANK(a)=1"], ["convert", "PATH", "-", "--attrib", "RANK(a)=2"],
 ]  # fmt: skip
 
 Make = Callable[[random.Random, Sequence[Program]], Case]
@@ -120,22 +126,38 @@ def _storage(rng: random.Random, programs: Sequence[Program]) -> Case:
     return {"files": files, "path": rng.choice(PATHS), "commands": commands}
 
 
-_TEXTS: list[Text] = []
+_TEXTS: dict[str, list[Text]] = {}
 
 
 def _comprehension(rng: random.Random, programs: Sequence[Program]) -> Case:
-    """A damaged text of the other language."""
-    if not _TEXTS:
-        _TEXTS.extend(texts())
-    chances = {"format": 0.15, "command": 0.03, "out": 0.1}
+    """A damaged text of Tensor Comprehensions."""
+    if "tc" not in _TEXTS:
+        _TEXTS["tc"] = tc_edits.texts()
+    return _text(_TEXTS["tc"], {"format": 0.15, "command": 0.03, "out": 0.1}, COMMANDS, rng)
+
+
+def _einsum_tuple(rng: random.Random, programs: Sequence[Program]) -> Case:
+    """A damaged text of Einsum Tuple."""
+    if "et" not in _TEXTS:
+        _TEXTS["et"] = et_edits.texts()
+    chances = {"format": 0.15, "command": 0.03, "explain": 0.1, "verify": 0.1}
+    return _text(_TEXTS["et"], chances, [*COMMANDS, *ET_COMMANDS], rng)
+
+
+def _text(
+    texts: Sequence[Text],
+    chances: Mapping[str, float],
+    commands: Sequence[list[str]],
+    rng: random.Random,
+) -> Case:
     case: Case = {
-        "text": damaged_text(_TEXTS, rng),
+        "text": damaged_text(texts, rng),
         "target": "cpu" if rng.random() < 0.08 else "interpreter",
         "steps": [step for step, chance in chances.items() if rng.random() < chance],
         "seed": rng.randrange(1 << 30),
     }
     if "command" in case["steps"]:
-        case["commands"] = rng.sample(COMMANDS, 2)
+        case["commands"] = rng.sample(commands, 2)
     return case
 
 
@@ -145,4 +167,5 @@ MAKERS: Mapping[str, Make] = {
     "arguments": _arguments,
     "storage": _storage,
     "tc": _comprehension,
+    "et": _einsum_tuple,
 }

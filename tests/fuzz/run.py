@@ -20,8 +20,9 @@ from ricci.passes.pipeline import lower
 from ricci.passes.specialise import Types
 from ricci.runtime import executable, stages
 
-from . import tc_check, values
+from . import et_check, tc_check, values
 from .commands import codes, run_command
+from .et_calls import run_text
 from .files import Files, write_files
 from .lower_check import check_seeds
 from .tc_calls import comprehend
@@ -190,5 +191,7 @@ KINDS: Mapping[str, Callable[[Case], None]] = {
     "storage": _open,
     "lower": lambda case: check_seeds(case["seeds"]),
     "tc": comprehend,
+    "et": run_text,
     "tc_programs": lambda case: tc_check.check_seeds(case["seeds"]),
+    "et_programs": lambda case: et_check.check_seeds(case["seeds"]),
 }

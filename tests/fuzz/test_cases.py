@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from . import tc_check, tc_programs
+from . import et_check, tc_check, tc_programs
 from .cases import MAKERS, make_case
 from .corpus import programs
 from .isolate import SETTINGS, run_here
@@ -53,6 +53,12 @@ def test_random_formulas(first: int) -> None:
 def test_random_comprehensions(first: int) -> None:
     """Both executors compute what random programs mean, or name the fault."""
     tc_check.check_seeds(range(first, first + 10))
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_einsum_tuples(first: int) -> None:
+    """All executors compute what random programs mean, and verify them."""
+    et_check.check_seeds(range(first, first + 10))
 
 
 def test_wrong_numbers_of_comprehensions_are_noticed() -> None:

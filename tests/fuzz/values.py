@@ -139,7 +139,7 @@ def _array(tensor: Tensor, sizes: Sizes, rng: random.Random, wrong: bool) -> str
     shape = shape_of(tensor, sizes)
     dtype = dtype_of(tensor.dtype)
     if wrong and rng.random() < 0.5:
-        return _wrong_array(shape, dtype, rng)
+        return make_wrong_array(shape, dtype, rng)
     special = ""
     if rng.random() < 0.4:
         kinds = _REALS if "float" in dtype else _INTS if "int" in dtype else ["True", "False"]
@@ -153,7 +153,8 @@ _DTYPES = ["float32", "float64", "float16", "int8", "uint8", "int32", "int64", "
            "complex64", "U3", "object"]  # fmt: skip
 
 
-def _wrong_array(shape: list[int], dtype: str, rng: random.Random) -> str:
+def make_wrong_array(shape: list[int], dtype: str, rng: random.Random) -> str:
+    """Something else than an array of this shape and type."""
     draw_ = rng.random()
     if draw_ < 0.15:
         return make_value(rng)

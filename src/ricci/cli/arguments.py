@@ -15,7 +15,7 @@ Action = Callable[[argparse.Namespace], int]
 
 def make_parser() -> argparse.ArgumentParser:
     from .. import __version__
-    from . import bench, check, convert, fmt, init, run, settings, show, tune
+    from . import bench, check, convert, fmt, init, run, settings, show, tune, verify
 
     parser = argparse.ArgumentParser(
         prog="ricci",
@@ -27,6 +27,7 @@ def make_parser() -> argparse.ArgumentParser:
     check.register(commands)
     show.register(commands)
     run.register(commands)
+    verify.register(commands)
     init.register(commands)
     fmt.register(commands)
     convert.register(commands)
@@ -50,7 +51,7 @@ def add_command(
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The arguments that choose a graph and bind its attributes."""
-    parser.add_argument("path", help="a model folder, or a .sknd or .tc file")
+    parser.add_argument("path", help="a model folder, or a .sknd, .tc or .et file")
     parser.add_argument(
         "--graph", metavar="NAME", help="the graph, or function, to take (default: the first)"
     )
@@ -58,14 +59,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_bindings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--attrib",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=split_pair,
-        help="a value of an attribute of the graph: batch=4, sizes=[1,2]",
-    )
+    add_attributes(parser)
     parser.add_argument(
         "--type",
         metavar="NAME=TYPE",
@@ -73,6 +67,18 @@ def add_bindings(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=split_pair,
         help="a type for a generic type of the graph: T=real",
+    )
+
+
+def add_attributes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--attrib",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=split_pair,
+        help="a value of an attribute of the graph: batch=4, sizes=[1,2]; of Einsum Tuple a rank "
+        "or dims: RANK(b)=2, DIMS(stride)=[2,2]",
     )
 
 
@@ -90,18 +96,26 @@ def add_gradient(parser: argparse.ArgumentParser) -> None:
 
 def add_execution(parser: argparse.ArgumentParser) -> None:
     """The arguments that say how to compile, and what to call with."""
-    parser.add_argument(
-        "--target", choices=["cpu", "interpreter"], default="cpu", help="(default: cpu)"
-    )
+    add_target(parser)
     add_calls(parser)
 
 
-def add_calls(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say how native code is made, and what to call with."""
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target", choices=["cpu", "interpreter"], default="cpu", help="(default: cpu)"
+    )
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
     knobs = {k.name: k for k in config.KNOBS}
     parser.add_argument(
         "--threads", type=positive, metavar="N", help=knobs["threads"].help.partition(";")[0]
     )
+
+
+def add_calls(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say how native code is made, and what to call with."""
+    add_threads(parser)
     add_types(parser)
     add_quantize(parser)
     add_gradient(parser)
@@ -135,8 +149,10 @@ def add_types(parser: argparse.ArgumentParser) -> None:
     """The dtypes that stand for the abstract types of the language."""
     reals = ["float16", "bfloat16", "float32", "float64"]
     ints = ["int8", "int16", "int32", "int64"]
-    parser.add_argument("--real", choices=reals, default="float32", help="(default: float32)")
-    parser.add_argument("--int", choices=ints, default="int64", help="(default: int64)")
+    parser.add_argument(
+        "--real", choices=reals, help="(default: float32, and float64 for Einsum Tuple)"
+    )
+    parser.add_argument("--int", choices=ints, help="(default: int64, and int32 for Einsum Tuple)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from .arguments import (
     add_tuned,
     positive,
 )
+from .eintup import settled
 from .model import compile_model, load_model
 from .output import print_json, print_table
 from .run import measure, read_inputs
@@ -32,12 +33,13 @@ def register(commands: Commands[ArgumentParser]) -> None:
 
 
 def bench(options: Namespace) -> int:
+    options = settled(options)
     start = time.perf_counter()
     model = load_model(options)
     loaded = time.perf_counter()
     executable = compile_model(model, options)
     compiled = time.perf_counter()
-    inputs = read_inputs(model.graph, options)
+    inputs = read_inputs(model, options)
     first = measure(lambda: executable(**inputs), 1)
     median = measure(lambda: executable(**inputs), options.calls)
     results = {

@@ -7,13 +7,14 @@ from argparse import ArgumentParser, Namespace
 from ..diagnostics import Diagnostic, Error
 from ..model import Model
 from .arguments import Commands, add_bindings, add_command, add_json
+from .eintup import is_program
 from .model import load_model
 from .output import count, print_diagnostics, print_json
 
 
 def register(commands: Commands[ArgumentParser]) -> None:
     parser = add_command(commands, "check", "check programs and their weights", check)
-    parser.add_argument("path", nargs="+", help="model folders, .sknd or .tc files")
+    parser.add_argument("path", nargs="+", help="model folders, .sknd, .tc or .et files")
     add_bindings(parser)
     add_json(parser)
 
@@ -31,13 +32,7 @@ def _check_path(path: str, options: Namespace) -> dict[str, object]:
     findings: tuple[Diagnostic, ...] = ()
     ok = True
     try:
-        first = load_model(options, path)
-        findings = first.warnings
-        rest = [_load_other(options, path, first, name) for name in _others(first)]
-        more = {w: None for m in rest for w in m.warnings if w not in findings}
-        print_diagnostics(tuple(more))
-        findings += tuple(more)
-        lines = [f"graph {m.graph_name}: {_describe(m)}" for m in (first, *rest)]
+        lines, findings = _check_eintup(path) if is_program(path) else _check_graphs(path, options)
     except Error as problem:
         ok, findings = False, problem.diagnostics
     if not options.json:
@@ -45,6 +40,28 @@ def _check_path(path: str, options: Namespace) -> dict[str, object]:
         print_diagnostics(() if ok else findings)
     shown = [d.to_json() for d in findings]
     return {"path": path, "ok": ok, "graphs": lines, "diagnostics": shown}
+
+
+def _check_graphs(path: str, options: Namespace) -> tuple[list[str], tuple[Diagnostic, ...]]:
+    first = load_model(options, path)
+    findings = first.warnings
+    rest = [_load_other(options, path, first, name) for name in _others(first)]
+    more = {w: None for m in rest for w in m.warnings if w not in findings}
+    print_diagnostics(tuple(more))
+    return [f"graph {m.graph_name}: {_describe(m)}" for m in (first, *rest)], findings + tuple(more)
+
+
+def _check_eintup(path: str) -> tuple[list[str], tuple[Diagnostic, ...]]:
+    """Check a program whatever its ranks, and that it can be computed at the first legal ones."""
+    from ..eintup import load
+
+    program = load(path)
+    print_diagnostics(program.warnings)
+    next(program.configurations(), None)
+    ranks = sum(1 for _ in program.program.ranks.combinations())
+    statements = count(len(program.program.file.statements), "statement")
+    text = f"{statements}, {count(ranks, 'combination')} of ranks"
+    return [f"program {program.name}: {text}"], program.warnings
 
 
 def _others(first: Model) -> list[str]:

@@ -10,6 +10,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from ..diagnostics import Error, error
+from ..frontends.eintup.format import format_source as format_eintup
 from ..frontends.reading import LARGEST, read_source
 from ..frontends.skriptnd.format import DIALECTS, format_source
 from ..frontends.skriptnd.storage import write_file
@@ -18,13 +19,16 @@ from ..source import Source
 from .arguments import Commands, add_command
 from .output import print_diagnostics
 
+SUFFIXES = (".sknd", ".tc", ".et")
+
 
 def register(commands: Commands[ArgumentParser]) -> None:
     parser = add_command(commands, "fmt", "rewrite programs in one form, with their comments", fmt)
     parser.add_argument(
         "path",
         nargs="+",
-        help=".sknd and .tc files, folders with such files, or - for SkriptND from stdin to stdout",
+        help=".sknd, .tc and .et files, folders with such files, or - for SkriptND from stdin to "
+        "stdout",
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit code 1 if a file would change"
@@ -61,7 +65,7 @@ def _find_files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    for file in sorted([*path.rglob("*.sknd"), *path.rglob("*.tc")]):
+    for file in sorted(f for suffix in SUFFIXES for f in path.rglob(f"*{suffix}")):
         hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
         if file.is_file() and not hidden:
             yield file
@@ -77,8 +81,11 @@ def _format_file(file: Path, options: Namespace) -> int:
 
 def _format(source: Source, options: Namespace) -> int:
     """Format one text and say, or show, whether it changed."""
-    if source.path is not None and source.path.suffix == ".tc":
+    suffix = "" if source.path is None else source.path.suffix
+    if suffix == ".tc":
         text = format_tc(source)
+    elif suffix == ".et":
+        text = format_eintup(source)
     else:
         text = format_source(source, options.dialect)
     changed = text != source.text

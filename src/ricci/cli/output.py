@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..diagnostics import Diagnostic, Error, Severity
+from ..tables import table
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -71,14 +72,8 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str
     On a terminal rows end at its edge, so that columns stay readable.
     """
     edge = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    aligned = right.split()
-    for row in (header, ["-" * w for w in widths], *rows):
-        cells = [
-            cell.rjust(width) if title in aligned else cell.ljust(width)
-            for cell, width, title in zip(row, widths, header, strict=True)
-        ]
-        print("  ".join(cells).rstrip()[:edge])
+    for line in table(header, rows, right):
+        print(line[:edge])
 
 
 def report_bug(problem: Exception, arguments: Sequence[str]) -> None:
@@ -127,6 +122,6 @@ def _sources(arguments: Sequence[str]) -> list[str]:
         path = Path(argument)
         with suppress(OSError, ValueError):  # an argument need not be a path, or be readable
             for file in sorted(path.glob("*.sknd")) if path.is_dir() else [path]:
-                if file.suffix == ".sknd" and file.is_file():
+                if file.suffix in (".sknd", ".tc", ".et") and file.is_file():
                     found.append(f"---- {file}\n{file.read_text('utf-8', 'replace')}")
     return found

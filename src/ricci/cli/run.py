@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX, open_memmap
 from numpy.typing import NDArray
 
 from ..diagnostics import error
 from ..dtypes import DType, to_bfloat16, to_dtype
 from ..frontends.skriptnd.folder import make_folder
-from ..frontends.skriptnd.storage import read_tensor, write_tensor
+from ..frontends.skriptnd.storage import write_tensor
 from ..ir.interpret import MOST_ELEMENTS
 from ..ir.interpret_bind import hidden_ports
 from ..ir.nodes import Graph, Port, Symbol, Tensor
 from ..ir.rewrite import walk
 from ..ir.shapes import as_int, evaluate
+from ..model import Model
 from .arguments import (
     Commands,
     add_command,
@@ -32,6 +32,8 @@ from .arguments import (
     add_tuned,
     positive,
 )
+from .arrays import read_array
+from .eintup import drawn, evaluation, has_shapes_from_data, settled
 from .model import compile_model, load_model
 from .output import print_json, print_table
 
@@ -58,16 +60,23 @@ def register(commands: Commands[ArgumentParser]) -> None:
 
 
 def run(options: Namespace) -> int:
-    model = load_model(options)
-    executable = compile_model(model, options)
-    inputs = read_inputs(model.graph, options)
-    outputs = name_outputs(model.graph.outputs, executable(**inputs))
+    call = _call(settled(options))
+    outputs = call()
     for where in options.output:
         write_outputs(where, outputs)
     rows = [_summary(name, array) for name, array in _flat(outputs)]
-    seconds = measure(lambda: executable(**inputs), options.time) if options.time else None
+    seconds = measure(call, options.time) if options.time else None
     _print(rows, seconds, options.json)
     return 0
+
+
+def _call(options: Namespace) -> Callable[[], Mapping[str, Value]]:
+    if has_shapes_from_data(options):
+        return evaluation(options)
+    model = load_model(options)
+    executable = compile_model(model, options)
+    inputs = read_inputs(model, options)
+    return lambda: name_outputs(model.graph.outputs, executable(**inputs))
 
 
 def measure(call: Callable[[], object], count: int) -> float:
@@ -83,8 +92,9 @@ def measure(call: Callable[[], object], count: int) -> float:
 # --------------------------------------------------------------------- inputs
 
 
-def read_inputs(graph: Graph, options: Namespace) -> dict[str, Value]:
+def read_inputs(model: Model, options: Namespace) -> dict[str, Value]:
     """An array, or a list of them, for every input: from its file, or drawn if there is a seed."""
+    graph = model.graph
     files: dict[str, str] = dict(options.input)
     known = {port.name for port in graph.inputs}
     for name in files:
@@ -97,13 +107,15 @@ def read_inputs(graph: Graph, options: Namespace) -> dict[str, Value]:
     lengths = {tensor: symbol for symbol, tensor in graph.sizes}
     for port in visible_ports(graph.inputs):
         if port.name in files:
-            arrays = [_read_array(Path(f)) for f in files[port.name].split(",")]
+            arrays = [read_array(Path(f)) for f in files[port.name].split(",")]
             if port.tensors and port.tensors[0].dtype is DType.BFLOAT16:
                 arrays = [to_bfloat16(a) if a.dtype == np.float32 else a for a in arrays]
             values[port.name] = arrays if port.packed else arrays[0]
             _note_sizes(port, arrays, sizes)
+    if model.language == "eintup":
+        values |= drawn(model, values, options.random)
     for port in visible_ports(graph.inputs):
-        if port.name not in files and (port.tensors or not port.optional):
+        if port.name not in values and (port.tensors or not port.optional):
             length = None if port.length is None else lengths[port.length]
             values[port.name] = _draw_port(port, rng, sizes, length)
     return values
@@ -137,21 +149,6 @@ def read_sizes(graph: Graph, pairs: Sequence[tuple[str, int]]) -> dict[Symbol, i
         if limit is not None and value > limit:
             raise error("E0801", f"the size `{name}` is at most {limit}, and {value} was given")
     return {known[name]: value for name, value in pairs}
-
-
-def _read_array(path: Path) -> Array:
-    if path.suffix == ".dat":
-        return read_tensor(path)
-    try:
-        if path.exists() and not path.is_file():  # a pipe would make the reader wait
-            raise ValueError("it is not a regular file")
-        with path.open("rb") as file:
-            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
-                raise ValueError("it does not begin as a .npy file does")
-        return np.array(open_memmap(path, mode="r"))
-    except Exception as problem:  # for damaged headers NumPy raises errors of many kinds
-        reason = (getattr(problem, "strerror", None) or str(problem)).lower()
-        raise error("E0701", f"cannot read `{path}` as a NumPy array: {reason}") from problem
 
 
 def _draw_port(

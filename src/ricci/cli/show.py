@@ -6,6 +6,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from .. import api
+from ..diagnostics import error
+from ..frontends.eintup.explain import explain, make_example, open_names
+from ..frontends.eintup.fixed import fix_attributes
 from ..ir import nodes
 from ..ir.text import format_expr
 from .arguments import (
@@ -18,11 +21,12 @@ from .arguments import (
     add_sizes,
     add_types,
 )
+from .eintup import is_program, read_program
 from .model import load_model
 from .output import print_json, print_table
 from .run import visible_ports
 
-STAGES = ("syntax", "sknd", "graph", "ir", "loops", "llvm", "asm")
+STAGES = ("explain", "syntax", "sknd", "graph", "ir", "loops", "llvm", "asm")
 
 
 def register(commands: Commands[ArgumentParser]) -> None:
@@ -31,10 +35,9 @@ def register(commands: Commands[ArgumentParser]) -> None:
     parser.add_argument(
         "--stage",
         choices=STAGES,
-        default="graph",
-        help="syntax: the text in the formatter's form; sknd: what was composed, as a program; "
-        "graph: a table of operations (default); ir: their formulas; loops: fused "
-        "kernels; llvm, asm: generated code",
+        help="explain: what it means (.et files alone, and their default); syntax: the text in the "
+        "formatter's form; sknd: what was composed, as a program; graph: a table of operations "
+        "(default); ir: their formulas; loops: fused kernels; llvm, asm: generated code",
     )
     add_sizes(parser, "the value of an open size, for the last three stages: s=32")
     parser.add_argument("--graphs", action="store_true", help="name the graphs there are, no more")
@@ -48,16 +51,53 @@ def show(options: Namespace) -> int:
     if options.graphs:
         _show_graphs(api.graphs(options.path), options.json)
         return 0
+    stage = options.stage or ("explain" if is_program(options.path) else "graph")
+    if stage == "explain":
+        _show_explanation(options)
+        return 0
+    if is_program(options.path):
+        _choose_ranks(options, stage)
     model = load_model(options)
-    if options.stage == "graph":
+    if stage == "graph":
         _show_operations(model.graph, options.json)
         return 0
-    text = model.show(options.stage, options.real, options.int, dict(options.set))
+    text = model.show(stage, options.real, options.int, dict(options.set))
     if options.json:
-        print_json({"stage": options.stage, "text": text})
+        print_json({"stage": stage, "text": text})
     else:
         print(text.rstrip("\n"))
     return 0
+
+
+def _show_explanation(options: Namespace) -> None:
+    """What an Einsum Tuple program means, with an example of the ranks and dims given."""
+    if not is_program(options.path):
+        raise error("E0801", "only Einsum Tuple programs, in .et files, are explained")
+    program = read_program(options.path)
+    found = explain(program, make_example(program, fix_attributes(program, dict(options.attrib))))
+    if options.json:
+        print_json(found.to_json())
+        return
+    for number, section in enumerate(found.sections()):
+        print("\n" * bool(number) + "\n".join((section.title, *section.lines)))
+        if section.header:
+            print_table(section.header, section.rows)
+
+
+def _choose_ranks(options: Namespace, stage: str) -> None:
+    """Give an Einsum Tuple program the ranks of its example, where none are given.
+
+    So are the dims that no input has; and all of them for stages that need numbers, unless
+    `--set` says some.
+    """
+    program = read_program(options.path)
+    given = dict(options.attrib)
+    example = make_example(program, fix_attributes(program, given))
+    numbers = stage in ("loops", "llvm", "asm") and not options.set
+    names = program.eintups if numbers else open_names(program)
+    chosen = {f"RANK({name})": str(rank) for name, rank in example.ranks.items()}
+    chosen |= {f"DIMS({name})": str(list(example.dims[name])) for name in names}
+    options.attrib = [*(chosen | given).items()]
 
 
 def _show_graphs(names: tuple[str, ...], as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..progress import show_progress
 from .arguments import Commands, add_calls, add_command, add_json, add_model
+from .eintup import settled
 from .model import load_model
 from .output import count, print_json, print_table
 from .run import read_inputs
@@ -47,8 +48,10 @@ def _seconds(text: str) -> float:
 def tune(options: Namespace) -> int:
     from ..runtime import tuning
 
+    options = settled(options)
     model = load_model(options)
-    inputs = read_inputs(model.graph, options)
+    inputs = read_inputs(model, options)
+    real, int = model.numbers(options.real, options.int)
     title = f"tuning {model.graph.name} for {options.seconds:g} seconds"
     with show_progress(title, 1.0) as advance:
         over = 0.0
@@ -60,7 +63,7 @@ def tune(options: Namespace) -> int:
 
         tuned = tuning.tune(
             model.graph, model.variables.known(), (), inputs, seconds=options.seconds,
-            threads=options.threads, real=options.real, int=options.int, file=options.file,
+            threads=options.threads, real=real, int=int, file=options.file,
             progress=report,
         )  # fmt: skip
     if options.json:

@@ -61,6 +61,24 @@ Doc = Union[str, "list[Doc]", Line, Align, Whole, Comment]
 BREAK = Line(forced=True)
 BLANK = Line(forced=True, blank=True)
 
+Operation = tuple[int, Doc, Doc]
+"""The level of an operator, the operator, and what follows it."""
+
+
+def join(parts: Sequence[Operation]) -> Doc:
+    """Operators, the loosest first, each with what follows it on one line if there is room."""
+    if len(parts) == 1:
+        return parts[0][2]  # the operator before it is written already
+    lowest = min(level for level, _, _ in parts[1:])
+    starts = [0, *(at for at in range(1, len(parts)) if parts[at][0] == lowest)]
+    doc: list[Doc] = []
+    for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
+        inside = Align(join(parts[start:end]))
+        part: Doc = [parts[start][1], inside]
+        doc += [Line(before=part), part] if start else [inside]
+    return doc
+
+
 _Item = tuple[int, bool, Doc]
 """A document with the column of its lines, and whether the `whole` lines in it break."""
 

@@ -125,8 +125,9 @@ class Algebra:
             return self.neg(self.mul(a.operand, b))
         if isinstance(b, Unary) and b.op == "neg":
             return self.neg(self.mul(a, b.operand))
-        if isinstance(b, Binary) and b.op == "div" and is_number(b.lhs, 1):
-            return self.div(a, b.rhs)
+        if isinstance(a, Binary) and a.op == "div" and is_number(a.lhs, 1):
+            a, b = b, a
+        # not `a / c` for `a * (1 / c)`: `c` often stays the same in a loop where `a` does not
         return self._unique(Binary("mul", a, b))
 
     def div(self, a: Expr, b: Expr) -> Expr:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..backends.llvm import threads
+from ..backends.llvm.builtin_call import CALL_WORDS, call_text
 from ..backends.llvm.jit import Library
 from .arguments import Array
 from .pool import make_module
@@ -42,7 +42,7 @@ _FASTCALL = 0x80
 
 @functools.cache
 def _method() -> tuple[_Method, Library]:
-    library = make_module(threads.call_text())
+    library = make_module(call_text())
     return _Method(b"ricci_call", library.address("ricci_call"), _FASTCALL, None), library
 
 
@@ -55,4 +55,4 @@ def make_builtin(run: int, instance: Array) -> tuple[Callable[..., None], Array]
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
     made: Callable[..., None] = make(ctypes.byref(_method()[0]), words, None)
-    return made, words[threads.CALL_WORDS :]
+    return made, words[CALL_WORDS:]

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..diagnostics import error
+from ..diagnostics import Error, error
 from ..dtypes import BFLOAT16, DType
 from ..ir.interpret_bind import hidden_ports
 from ..ir.limits import check_memory
@@ -47,8 +47,7 @@ def compile_graph(
     E0901 for a tensor larger than the memory.
     """
     check_execution(target, threads)
-    _check_choice("real", real, _REALS)
-    _check_choice("int", int, _INTS)
+    check_types(real, int)
     types = Types(DType(real), DType(int))
     chosen = as_options(options)
     check_memory(graph)
@@ -69,6 +68,12 @@ def check_execution(target: str, threads: object) -> None:
         raise error(
             "E0801", f"`threads` must be a positive integer or None, not {short_repr(threads)}"
         )
+
+
+def check_types(real: str, int: str) -> None:
+    """Raise E0801 unless these can stand for the abstract types."""
+    _check_choice("real", real, _REALS)
+    _check_choice("int", int, _INTS)
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -118,18 +123,25 @@ class Executable:
         self._has_bfloat16 = BFLOAT16 in _dtypes(graph.outputs, types)
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
+        again = None if kwargs else self.again(args)
+        if again is not None:
+            return again
         try:
-            if not kwargs:
-                again = self._engine.run_again(args, self.variables)
-                if again is not None:
-                    return self._wrapped(again, type(args[0]) is not np.ndarray)
             arrays = self._inputs.collect(args, kwargs)
             results = self._engine.run(arrays, self.variables)
             if not kwargs:
                 self._engine.remember(args, arrays)
         except MemoryError as problem:
-            raise error("E0901", f"there is not enough memory for this call: {problem}") from None
+            raise _no_memory(problem) from None
         return self._wrapped(results, any(map(_has_torch, (*args, *kwargs.values()))))
+
+    def again(self, args: tuple[object, ...]) -> Any | None:
+        """What a call with these arguments gives, if there was one with their like; else none."""
+        try:
+            results = self._engine.run_again(args, self.variables)
+        except MemoryError as problem:
+            raise _no_memory(problem) from None
+        return None if results is None else self._wrapped(results, type(args[0]) is not np.ndarray)
 
     def unchecked(self, arrays: tuple[Any, ...]) -> Any:
         """A call with aligned NumPy arrays of the right dtypes: nobody looks at these once there
@@ -173,6 +185,10 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"<ricci.Executable {self.name}: {_ports(self.inputs)} -> {_ports(self.outputs)}>"
+
+
+def _no_memory(problem: MemoryError) -> Error:
+    return error("E0901", f"there is not enough memory for this call: {problem}")
 
 
 def _ports(ports: Sequence[PortInfo]) -> str:

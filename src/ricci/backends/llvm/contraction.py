@@ -27,7 +27,7 @@ from .window_write import write_window
 
 MOST_SCRATCH = 64 << 20
 """Bytes that a thread may use for packed blocks."""
-_BETTER = 0.45
+_BETTER = 0.5
 """By what factor reading copies of boxes must be estimated to be faster: its tiles are estimated
 as if they waited for nothing."""
 

@@ -33,8 +33,8 @@ from .packing import is_plain
 
 
 def result_step(plan: Plan, strides: Strides) -> int | None:
-    """From row to row of the result, in elements, if tiles can store their sums there: whole
-    panels, with nothing left to be done to them."""
+    """From row to row of the result, in elements, if tiles can store their sums there, with
+    nothing left to be done to them."""
     kernel, target = plan.form.kernel, plan.form.kernel.targets[0]
     start, (result,) = kernel.initial[0], kernel.results
     plain = result is kernel.accumulators[0] and isinstance(start, Const) and start.value == 0

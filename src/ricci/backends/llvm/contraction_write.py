@@ -203,9 +203,10 @@ class _Writer:
         a, a_row, a_step = self._rows_at(row, rows, block)
         columns, b_step = self._columns_at(lane, vectors, block)
         masked = plan.vector_source == "direct" and live % plan.lanes > 0
-        is_result = self.result_step is not None and live % plan.lanes == 0
+        is_result = self.result_step is not None
+        partial = is_result and live % plan.lanes > 0
         c_row = self.result_step if is_result and self.result_step else plan.panel
-        shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked)
+        shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked, partial)
         tile = Tile(self.form.dtype, *shape)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)

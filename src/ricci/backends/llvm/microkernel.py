@@ -34,11 +34,13 @@ class Tile:
     b_step: int
     c_row: int
     masked: bool = False
+    partial: bool = False
 
     @property
     def name(self) -> str:
         place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
-        return f"kernel.tile.{self.rows}x{self.vectors}{place}" + ".masked" * self.masked
+        kind = ".masked" * self.masked + ".partial" * self.partial
+        return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
 
 
 def call_tile(tile: Tile, a: str, b: str, k: str, c: str, first: str, live: str = "0") -> str:
@@ -57,9 +59,11 @@ def declarations(tile: Tile) -> set[str]:
     scalar = scalar_type(tile.dtype)
     v, name = with_lanes(scalar, tile.lanes), tag(scalar, tile.lanes)
     found = {f"declare {v} @llvm.fmuladd.{name}({v}, {v}, {v})"}
+    bits = with_lanes("i1", tile.lanes)
     if tile.masked:
-        bits = with_lanes("i1", tile.lanes)
         found.add(f"declare {v} @llvm.masked.load.{name}.p0(ptr, i32, {bits}, {v})")
+    if tile.partial:
+        found.add(f"declare void @llvm.masked.store.{name}.p0({v}, ptr, i32, {bits})")
     return found
 
 
@@ -88,7 +92,7 @@ class _Writer:
 
     def _entry(self) -> None:
         self._add("entry:")
-        if self.tile.masked:
+        if self.tile.masked or self.tile.partial:
             self._mask()
         self._add("br i1 %first, label %start, label %again", "again:")
         for n, (i, j) in enumerate(self.cells):
@@ -159,5 +163,16 @@ class _Writer:
             self._add(f"%x{n} = phi {self.vector} [ %z{n}, %start ], [ %d{n}, %loop ]")
         for n, (i, j) in enumerate(self.cells):
             self._add(self._cell(f"x{n}.p", i, j))
-            self._add(f"store {self.vector} %x{n}, ptr %x{n}.p, align {self.align}")
+            self._store(f"%x{n}", self.tile.partial and j == self.tile.vectors - 1)
         self._add("ret void")
+
+    def _store(self, value: str, partial: bool) -> None:
+        v = self.vector
+        if not partial:
+            self._add(f"store {v} {value}, ptr {value}.p, align {self.align}")
+            return
+        bits = with_lanes("i1", self.tile.lanes)
+        self._add(
+            f"call void @llvm.masked.store.{self.tag}.p0({v} {value}, ptr {value}.p, "
+            f"i32 {self.align}, {bits} %mask)"
+        )

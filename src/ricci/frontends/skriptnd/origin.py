@@ -29,6 +29,7 @@ class Origin:
     types: Mapping[str, str]
 
     language: ClassVar[str] = "skriptnd"
+    numbers: ClassVar[tuple[str, str]] = ("float32", "int64")
 
     @property
     def graph_name(self) -> str:

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from ...diagnostics import Label, Report
 from ...source import Span
+from ..cycles import find_cycles
 from . import binding
 from . import syntax as s
 from . import typing_shapes as shapes
-from .cycles import find_cycles
 from .scope import Scope, Symbol
 from .types import ABSTRACT, INT, STR, UNKNOWN
 from .typing_context import Context

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...diagnostics import Label, Report
+from ..cycles import find_cycles
 from . import syntax as s
 from .binding import free_names
-from .cycles import find_cycles
 from .typing_calls import Modules, callee_span
 
 

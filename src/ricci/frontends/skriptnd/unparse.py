@@ -16,6 +16,7 @@ from ...ir import nodes
 from ...ir.interpret_bind import hidden_ports
 from ...source import Source
 from . import syntax as s
+from .lexer import KEYWORDS
 from .modules import Program
 from .printer import format_module
 from .unparse_copied import copied_operators
@@ -58,6 +59,7 @@ class _GraphWriter(ScopeWriter):
     def __init__(
         self, graph: nodes.Graph, program: Program | None, others: Sequence[str] = ()
     ) -> None:
+        _check_names(graph)
         graph = with_fixed_variables(folded(graph))
         self.own_name = graph.name.rpartition(".")[2]
         root, graphs = variable_scopes(graph)
@@ -216,6 +218,18 @@ class _GraphWriter(ScopeWriter):
         both = s.Operator("", inputs=inputs, outputs=outputs, compose=tuple(steps))
         name = self.shared.define("quantize", with_blocks(both))
         return s.Quantization(path, (name,), (), ())
+
+
+def _check_names(graph: nodes.Graph) -> None:
+    """What callers see keeps its name, so it must be one, and the only one of its kind."""
+    seen: set[str] = set()
+    for port in (*graph.inputs, *graph.outputs):
+        if port.name in seen:
+            raise unsayable(f"two inputs or outputs of one name, `{port.name}`")
+        seen.add(port.name)
+    for name in (graph.name.rpartition(".")[2], *seen):
+        if name in KEYWORDS:
+            raise unsayable(f"what is called `{name}`, a reserved word")
 
 
 def _names_of_own(graph: nodes.Graph) -> Iterator[tuple[nodes.Tensor, str]]:

@@ -1,7 +1,4 @@
-"""The formatter: a text in one form, with its comments; only spaces and line ends change.
-
-What is written is read back and compared before it is given out.
-"""
+"""The formatter: a text in one form, with its comments; only spaces and line ends change."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from collections.abc import Callable
 
 from ...diagnostics import Report
 from ...source import Source
-from ..layout import BLANK, BREAK, STEP, Align, Doc, Line, Whole, render
+from ..formatting import format_text, newline_of
+from ..layout import BLANK, BREAK, STEP, Align, Doc, Line, Operation, Whole, join, render
 from ..words import Word, attach_comments, take_notes, write_word
-from . import syntax as s
 from .lexer import find_comments, tokenize
 from .parser import parse_unit
 from .parser_expressions import LEVELS
@@ -19,58 +16,12 @@ from .parser_expressions import LEVELS
 
 def format_source(source: Source) -> str:
     """The text in the formatter's form. Raises `Error` with all syntax errors of the text."""
-    report = Report()
-    unit = parse_unit(source, report)
-    report.raise_errors()
-    text = _layout(source)
-    for _ in range(_PASSES):
-        formatted = Source(source.name, text)
-        _compare(source, unit, formatted)
-        text = _layout(formatted)
-        if text == formatted.text:
-            return text
-    _compare(source, unit, Source(source.name, text))
-    return text
-
-
-_PASSES = 8
-"""Lines that had no room, and are now several, may be laid out otherwise the next time."""
+    return format_text(source, parse_unit, _layout, find_comments)
 
 
 def _layout(source: Source) -> str:
     words = attach_comments(source, tokenize(source, Report()), find_comments(source))
-    newline = "\r\n" if source.text.split("\n", 1)[0].endswith("\r") else "\n"
-    return render(_Formatter(words).unit(), newline=newline)
-
-
-def _compare(source: Source, unit: s.Unit, formatted: Source) -> None:
-    """Fail if the formatted text is another program, or lacks a comment."""
-    report = Report()
-    again = parse_unit(formatted, report)
-    if report.errors or again != unit or _comments(source) != _comments(formatted):
-        raise AssertionError(f"formatting would change `{formatted.name}`:\n{formatted.text}")
-
-
-def _comments(source: Source) -> list[str]:
-    return [comment.text.rstrip() for comment in find_comments(source)]
-
-
-_Part = tuple[int, Doc, Doc]
-"""The level of an operator, the operator, and what follows it."""
-
-
-def _join(parts: list[_Part]) -> Doc:
-    """Operators, the loosest first, each with what follows it on one line if there is room."""
-    if len(parts) == 1:
-        return parts[0][2]  # the operator before it is written already
-    lowest = min(level for level, _, _ in parts[1:])
-    starts = [0, *(at for at in range(1, len(parts)) if parts[at][0] == lowest)]
-    doc: list[Doc] = []
-    for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
-        inside = Align(_join(parts[start:end]))
-        part: Doc = [parts[start][1], inside]
-        doc += [Line(before=part), part] if start else [inside]
-    return doc
+    return render(_Formatter(words).unit(), newline=newline_of(source))
 
 
 class _Formatter:
@@ -187,12 +138,12 @@ class _Formatter:
 
     def _expression(self) -> Doc:
         """Operands and operators."""
-        parts: list[_Part] = [(0, "", self._operand())]
+        parts: list[Operation] = [(0, "", self._operand())]
         conditions = 0
         while True:
             text = self.word.text
             if not (text in LEVELS or text == "?" or (text == ":" and conditions)):
-                return _join(parts)
+                return join(parts)
             conditions += (text == "?") - (text == ":")
             parts.append((LEVELS.get(text, 0), [self.take(), " "], self._operand()))
 

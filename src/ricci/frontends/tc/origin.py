@@ -29,6 +29,7 @@ class Origin:
     function: tc.Function
 
     language: ClassVar[str] = "tc"
+    numbers: ClassVar[tuple[str, str]] = ("float32", "int64")
     program: ClassVar[None] = None
     subgraphs: ClassVar[frozenset[str]] = frozenset()
 
