@@ -138,3 +138,11 @@ def test_wrong_choices(how: dict[str, Any]) -> None:
     with pytest.raises(ricci.Error) as caught:
         ricci.load(FOLDER / "sort.et", **how)
     assert caught.value.diagnostics[0].code == "E0801"
+
+
+def test_open_sizes_of_zero_give_the_shapes_of_fixed_ones() -> None:
+    text = "x[a] = RANDOM(0, 1, FLOAT)\ny[a, a * (DIMS(a) - 1) //^ 2] = 2 * x[a]\n\ny\n"
+    for size in (0, 1, 2, 5):
+        x = np.zeros(size)
+        fixed = ricci.eintup.parse(text)(x)
+        assert ricci.parse(text, "eintup").compile()(x).shape == fixed.shape

@@ -244,7 +244,9 @@ def _ordered(ends: Range, factor: ir.Expr) -> Range:
         return ends
     if shapes.less_equal(factor, ir.ZERO):
         return ends[1], ends[0]
-    return shapes.minimum(*ends), shapes.maximum(*ends)
+    # not the smaller and the larger: the ends of an empty range stand the other way round
+    same = shapes.compare("ge", factor, ir.ZERO)
+    return shapes.select(same, *ends), shapes.select(same, ends[1], ends[0])
 
 
 def _remainder(expr: s.IndexBinary, a: Range, b: Range) -> Range:
