@@ -53,7 +53,7 @@ spec: $(STAMPS)/test
 
 eintup: $(STAMPS)/test
 	$(BIN)/python -m tests.eintup
-	$(BIN)/python -m tests.eintup.library --reps 3
+	$(BIN)/python -m tests.eintup.programs --reps 3
 
 fuzz: $(STAMPS)/test
 	$(BIN)/python -m tests.fuzz --cases 10000

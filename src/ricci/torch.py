@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 try:
     import torch
+    from torch import library as registry
 except ModuleNotFoundError as problem:
     raise ImportError("ricci.torch needs PyTorch: pip install 'ricci[torch]'") from problem
 
@@ -219,7 +220,7 @@ class _Operator:
         given = given if len(graph.outputs) == 1 else f"({given})"
         library.define(f"{short}({taken}) -> {given}", tags=(torch.Tag.pt2_compliant_tag,))
         library.impl(short, _implementation(graph, self.variables, self.threads), "CPU")
-        torch.library.register_fake(name, _fake(graph), lib=library)
+        registry.register_fake(name, _fake(graph), lib=library)
         return cast(Callable[..., Any], getattr(getattr(torch.ops, namespace), short))
 
     def _differentiate(self, name: str, gradient: Callable[..., Any]) -> None:
@@ -241,10 +242,10 @@ class _Operator:
             of = dict(zip(self.wrt, all_found, strict=True))
             return tuple(of.get(n) for n in self.inputs)
 
-        torch.library.register_autograd(name, backward, setup_context=remember, lib=_LIBRARIES[-1])
+        registry.register_autograd(name, backward, setup_context=remember, lib=_LIBRARIES[-1])
 
 
-_LIBRARY: Any = torch.library.Library  # it is not typed
+_LIBRARY: Any = registry.Library  # it is not typed
 _LIBRARIES: list[Any] = []
 """An operator lives as long as what it was defined in."""
 

@@ -17,7 +17,7 @@ from ricci import eintup
 from ricci.cli import main as command
 
 from .features import FEATURES, defined_tests
-from .library import COMBINATIONS, FOLDER, ORIGINAL, load
+from .programs import COMBINATIONS, FOLDER, ORIGINAL, load
 
 Array = np.ndarray[Any, np.dtype[Any]]
 RNG = np.random.default_rng(0)

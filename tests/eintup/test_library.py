@@ -8,7 +8,7 @@ import pytest
 
 from ricci import eintup
 
-from .library import COMBINATIONS, FOLDER, PACKAGES, framework, load
+from .programs import COMBINATIONS, FOLDER, PACKAGES, framework, load
 
 
 def check(name: str, target: str, seed: int) -> None:

@@ -66,11 +66,11 @@ class Loaded:
 
     def __init__(self, image: Image) -> None:
         self.image = image
-        self.library = Library(image.code, this_machine())
+        self.code = Library(image.code, this_machine())
         kernels = [s for s in (*image.prepare, *image.steps) if s.kind == "kernel"]
-        self.functions = {s.symbol: self.library.address(s.symbol) for s in kernels}
+        self.functions = {s.symbol: self.code.address(s.symbol) for s in kernels}
         self.counters = {
-            s.symbol: self.library.address(f"{s.symbol}.count") for s in kernels if s.counted
+            s.symbol: self.code.address(f"{s.symbol}.count") for s in kernels if s.counted
         }
         self.constants = [
             np.frombuffer(data, np.uint8) if data else np.zeros(1, np.uint8)

@@ -1,6 +1,6 @@
 """The programs of `examples/eintup`, each compared with the call that it names, as a table.
 
-    python -m tests.eintup.library [NAME ...] [--reps 3] [--seed 0] [--target cpu]
+    python -m tests.eintup.programs [NAME ...] [--reps 3] [--seed 0] [--target cpu]
 
 `COMBINATIONS` says how many combinations of ranks are legal for each program.
 """
@@ -110,7 +110,7 @@ def row(name: str, result: Verification) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if a case fails, or a program has other combinations than it should."""
-    parser = argparse.ArgumentParser(prog="python -m tests.eintup.library")
+    parser = argparse.ArgumentParser(prog="python -m tests.eintup.programs")
     parser.add_argument("names", nargs="*", default=list(COMBINATIONS), metavar="NAME")
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
