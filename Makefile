@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
-ALEXNET := build/alexnet.nnef2
+RESULTS := build/bench
 
 .PHONY: help demo test lint format bench spec eintup fuzz clean
 .NOTPARALLEL:
@@ -19,7 +19,7 @@ help:
 	@echo "make spec       every section of the specification and every operator, on both executors"
 	@echo "make eintup     every feature and every program of Einsum Tuple, against TensorFlow and others"
 	@echo "make fuzz       ten thousand damaged programs, values and files; random formulas"
-	@echo "make bench      numbers and speed of the languages, beside PyTorch and ONNX Runtime"
+	@echo "make bench      numbers and speed beside ONNX Runtime, OpenVINO and PyTorch; takes an hour"
 	@echo "make clean      remove what the other targets made"
 
 demo: $(STAMPS)/demo
@@ -37,16 +37,16 @@ format: $(STAMPS)/lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMPS)/bench $(ALEXNET)/.done
+bench: $(STAMPS)/bench
+	$(BIN)/python -m benchmarks.suite --threads $(THREADS) --json $(RESULTS)/suite.json --svg $(RESULTS)
+	$(BIN)/python -m benchmarks.compile_time --threads $(THREADS)
+	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.tiny
-	$(BIN)/python -m benchmarks.alexnet $(ALEXNET) --threads $(THREADS) --interpreter
-	$(BIN)/python -m benchmarks.operators --threads $(THREADS)
+	$(BIN)/python -m benchmarks.loops --threads $(THREADS)
+	$(BIN)/python -m benchmarks.gradients --threads $(THREADS)
+	$(BIN)/python -m benchmarks.eintup --threads $(THREADS)
 	$(BIN)/python -m benchmarks.no_names --threads $(THREADS)
 	$(BIN)/python -m benchmarks.shared_cores --threads $(THREADS)
-	$(BIN)/python -m benchmarks.scaling
-	$(BIN)/python -m benchmarks.loops --threads $(THREADS)
-	$(BIN)/python -m benchmarks.comprehensions --threads $(THREADS)
-	$(BIN)/python -m benchmarks.eintup --threads $(THREADS)
 
 spec: $(STAMPS)/test
 	$(BIN)/python -m tests.spec
@@ -58,12 +58,6 @@ eintup: $(STAMPS)/test
 fuzz: $(STAMPS)/test
 	$(BIN)/python -m tests.fuzz --cases 10000
 	$(BIN)/python -m tests.fuzz --kinds lower --cases 500
-
-$(ALEXNET)/.done: examples/alexnet/alexnet.nnef2/main.sknd | $(STAMPS)/bench
-	mkdir -p $(ALEXNET)
-	cp $< $(ALEXNET)/main.sknd
-	$(BIN)/ricci init --force $(ALEXNET)
-	touch $@
 
 # The package itself, with the extra that the stamp is named after.
 $(STAMPS)/%: pyproject.toml

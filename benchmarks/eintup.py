@@ -11,72 +11,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 import ricci
 from ricci import eintup
+from ricci.runtime.peak import Peak, peak
 
-from .measure import Peak, format_table, scaled_error, time_alternately
+from . import cases_products
+from .cases_convolutions import RESNET50, Layer
+from .measure import format_table, scaled_error, time_alternately
 
 Call = Callable[[], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A convolution of one square image of `size` by `size` pixels."""
-
-    channels: int
-    filters: int
-    size: int
-    window: int
-    stride: int = 1
-
-    @property
-    def title(self) -> str:
-        step = f"/{self.stride}" if self.stride > 1 else ""
-        shape = f"{self.window}x{self.window}{step}"
-        return f"{shape} {self.channels}-{self.filters} @{self.size}"
-
-    @property
-    def padding(self) -> int:
-        return self.window // 2
-
-    @property
-    def flops(self) -> float:
-        out = (self.size + 2 * self.padding - self.window) // self.stride + 1
-        return 2.0 * self.filters * out**2 * self.window**2 * self.channels
-
-
-LAYERS = [
-    Layer(3, 64, 224, 7, 2),
-    Layer(64, 64, 56, 1),
-    Layer(64, 64, 56, 3),
-    Layer(64, 256, 56, 1),
-    Layer(256, 64, 56, 1),
-    Layer(256, 128, 56, 1),
-    Layer(128, 128, 56, 3, 2),
-    Layer(128, 512, 28, 1),
-    Layer(256, 512, 56, 1, 2),
-    Layer(512, 128, 28, 1),
-    Layer(128, 128, 28, 3),
-    Layer(512, 256, 28, 1),
-    Layer(256, 256, 28, 3, 2),
-    Layer(256, 1024, 14, 1),
-    Layer(512, 1024, 28, 1, 2),
-    Layer(1024, 256, 14, 1),
-    Layer(256, 256, 14, 3),
-    Layer(1024, 512, 14, 1),
-    Layer(512, 512, 14, 3, 2),
-    Layer(512, 2048, 7, 1),
-    Layer(1024, 2048, 14, 1, 2),
-    Layer(2048, 512, 7, 1),
-    Layer(512, 512, 7, 3),
-]
-
-PRODUCTS = [(1, 2048, 1000), (8, 2048, 1000), (49, 2048, 512), (128, 1024, 1024), (1024,) * 3]
+PRODUCTS = [(1, 2048, 1000), *cases_products.SIZES]
 """Rows, inner size, columns."""
 
 LAYOUTS = {
@@ -166,12 +116,12 @@ def product(sizes: tuple[int, int, int], threads: int, rng: np.random.Generator)
     return f"product {m}x{k}x{n}", 2.0 * m * k * n, calls | {"program": partial(program, a, b)}
 
 
-def measured(case: Case, peak: Peak, rounds: int) -> list[list[str]]:
+def measured(case: Case, machine: Peak, rounds: int) -> list[list[str]]:
     """A row per program: its time, the operator's, their ratio, and the share of the peak."""
     title, flops, calls = case
     expected = calls["operator"]()
     errors = {name: scaled_error(call(), expected) for name, call in calls.items()}
-    limit = peak.flops()
+    limit = machine.flops()
     times = {n: t.median for n, t in time_alternately(calls, rounds).items()}
     return [
         [
@@ -196,13 +146,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of the titles to measure")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-    makers = [partial(convolution, x, options.channels) for x in LAYERS if options.only in x.title]
+    makers = [
+        partial(convolution, x, options.channels) for x in RESNET50 if options.only in x.title
+    ]
     if options.only in "product":
         makers += [partial(product, sizes) for sizes in PRODUCTS]
-    peak = Peak(options.threads)
+    machine = peak(options.threads)
     rows = []
     for make in makers:
-        rows += measured(make(options.threads, rng), peak, options.rounds)
+        rows += measured(make(options.threads, rng), machine, options.rounds)
         print(rows[-1], flush=True)
     header = ["formula", "linear in", "program ms", "operator ms", "ratio", "of peak", "error"]
     print(format_table(header, rows))

@@ -13,8 +13,8 @@ import torch
 
 import ricci
 
+from .cases import set_variables
 from .measure import format_table, scaled_error, time_alternately
-from .operators import set_variables
 
 WHILE = """
 operator step {
@@ -96,7 +96,7 @@ def time_lstms(threads: int) -> list[list[str]]:
         peer = torch.nn.LSTM(c, n)
         parts = {k: v.detach().numpy() for k, v in peer.named_parameters()}
         bias = parts["bias_ih_l0"] + parts["bias_hh_l0"]
-        set_variables(run, W=parts["weight_ih_l0"], R=parts["weight_hh_l0"], B=bias)
+        set_variables(run, {"W": parts["weight_ih_l0"], "R": parts["weight_hh_l0"], "B": bias})
         x = np.random.default_rng(0).standard_normal((t, b, c), np.float32)
         call = partial(_infer, peer, torch.from_numpy(x))
         error = scaled_error(run(x), call().numpy())
@@ -124,7 +124,7 @@ def time_open(threads: int) -> list[list[str]]:
             text = OPEN.format(batch=batch, rest=rest, w=w, call=call)
             text = text.replace(f"[{batch},..]", f"[{batch.split('|')[0]},{result}]")
             run = ricci.parse(text, "skriptnd").compile(threads=threads)
-            set_variables(run, w=weights)
+            set_variables(run, {"w": weights})
             calls[kind] = partial(run, x)
         error = scaled_error(calls["open"](), calls["fixed"]())
         timing = time_alternately(calls, 15)

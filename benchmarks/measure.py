@@ -1,16 +1,16 @@
-"""How the benchmarks measure: alternately, in one process, against the machine's own peak."""
+"""How the benchmarks measure: all sides in turns, in one process."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import statistics
-import threading
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
 import numpy as np
 
 Call = Callable[[], object]
@@ -63,98 +63,17 @@ def scaled_error(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float(np.max(np.abs(ours.astype(np.float64) - theirs), initial=0.0)) / scale
 
 
-# ------------------------------------------------------------------ the machine's peak
-
-_ACCUMULATORS = 12
-
-
-def _fma_loop(width: int) -> str:
-    """A loop of independent fused multiply-adds on vectors of `width` floats."""
-    vector = f"<{width} x float>"
-    names = range(_ACCUMULATORS)
-    phis = [f"  %a{k} = phi {vector} [ zeroinitializer, %entry ], [ %b{k}, %loop ]" for k in names]
-    steps = [
-        f"  %b{k} = call {vector} @llvm.fma.v{width}f32({vector} %x, {vector} %x, {vector} %a{k})"
-        for k in names
-    ]
-    sums = [f"  %s0 = fadd {vector} %b0, %b1"]
-    sums += [f"  %s{k - 1} = fadd {vector} %s{k - 2}, %b{k}" for k in names if k > 1]
-    return "\n".join(
-        [
-            f"declare {vector} @llvm.fma.v{width}f32({vector}, {vector}, {vector})",
-            "define void @spin(i64 %n, ptr %out) {",
-            "entry:",
-            f"  %x = load {vector}, ptr %out, align 4",
-            "  br label %loop",
-            "loop:",
-            "  %i = phi i64 [ 0, %entry ], [ %j, %loop ]",
-            *phis,
-            *steps,
-            "  %j = add i64 %i, 1",
-            "  %more = icmp slt i64 %j, %n",
-            "  br i1 %more, label %loop, label %done",
-            "done:",
-            *sums,
-            f"  store {vector} %s{_ACCUMULATORS - 2}, ptr %out, align 4",
-            "  ret void",
-            "}",
-        ]
-    )
-
-
-class Peak:
-    """What this machine can do at most, measured just now by `threads` threads at once."""
-
-    def __init__(self, threads: int) -> None:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        features = llvm.get_host_cpu_features()
-        self.width = 16 if features.get("avx512f") else 8 if features.get("avx") else 4
-        flags = f"{features.flatten()},-prefer-256-bit"
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=flags, opt=2
-        )
-        module = llvm.parse_assembly(_fma_loop(self.width))
-        self._engine = llvm.create_mcjit_compiler(module, machine)
-        address = self._engine.get_function_address("spin")
-        self._spin = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(address)
-        self.threads = threads
-
-    def flops(self, seconds: float = 0.05) -> float:
-        """Single-precision operations per second of a pure FMA loop on all threads."""
-        time.sleep(PAUSE)
-        steps = 1_000_000
-        per_step = 2 * self.width * _ACCUMULATORS
-        loops = max(1, int(seconds / max(self._run(steps), 1e-6)))
-        seconds = min(self._run(steps * loops) for _ in range(3))
-        return self.threads * steps * loops * per_step / seconds
-
-    def _run(self, steps: int) -> float:
-        buffers = [np.zeros(self.width, np.float32) for _ in range(self.threads)]
-        workers = [
-            threading.Thread(target=self._spin, args=(steps, b.ctypes.data)) for b in buffers
-        ]
-        start = time.perf_counter()
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return time.perf_counter() - start
-
-    def bandwidth(self, megabytes: int = 256) -> float:
-        """Bytes per second read by all threads from memory far larger than the caches."""
-        data = np.ones((self.threads, megabytes * (1 << 20) // (8 * self.threads)))
-        best = float("inf")
-        for _ in range(5):
-            time.sleep(PAUSE)
-            workers = [threading.Thread(target=np.sum, args=(part,)) for part in data]
-            start = time.perf_counter()
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            best = min(best, time.perf_counter() - start)
-        return data.nbytes / best
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Processes that do nothing but take time."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        time.sleep(0.5 if count else 0)
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 def set_peer_threads(threads: int) -> None:

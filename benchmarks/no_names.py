@@ -15,8 +15,8 @@ import numpy as np
 
 import ricci
 
+from .cases import set_variables
 from .measure import format_table, scaled_error, time_alternately
-from .operators import set_variables
 
 OWN = """
 operator sift {
@@ -76,7 +76,7 @@ def main() -> None:
         ]:
             text = GRAPH.format(operator=operator, call=call, c=c, m=m, s=s)
             exe = ricci.parse(text, "skriptnd").compile(threads=options.threads)
-            set_variables(exe, w=w, b=b)
+            set_variables(exe, {"w": w, "b": b})
             calls[name] = partial(exe, x)
         same = scaled_error(calls["own"](), calls["nn.conv"]())
         other = scaled_error(calls["diagonal"](), diagonal(x, w, b))

@@ -1,104 +1,136 @@
-"""The same computations in ONNX Runtime and PyTorch, on the same weights."""
+"""The sides of a benchmark: Ricci, and other software in its best form for repeated calls.
+
+Each has inputs of its own that lie aligned where it wants them, weights as constants, and, if it
+can be told so, memory for the results that is used again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ctypes
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import torch
-import torch.nn.functional as F
-from onnx import TensorProto, helper, numpy_helper
 
-Arrays = Mapping[str, np.ndarray]
+from .cases import Array, Case
+
+try:
+    import openvino
+except ImportError:
+    openvino = None
 
 
-def run_onnx(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Arrays,
-    weights: Arrays,
-    output: str,
-    threads: int,
-) -> Callable[[], np.ndarray]:
-    """A call of ONNX Runtime on a graph of `nodes`, with all its optimisations on."""
-    graph = helper.make_graph(
-        list(nodes),
-        "peer",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in inputs.items()],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(a, n) for n, a in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
+@dataclass(frozen=True)
+class Side:
+    """Something that computes a case: a call, and the result that the last call left."""
+
+    name: str
+    call: Callable[[], Any]
+    result: Callable[[], Array]
+
+
+def ours(case: Case, threads: int) -> Side:
+    call = case.build(threads)
+    return Side("ricci", call, lambda: np.asarray(picked(call(), case.pick)))
+
+
+def picked(result: Any, index: int = 0) -> Any:
+    return result[index] if isinstance(result, tuple | list) else result
+
+
+def onnx_runtime(case: Case, threads: int, like: Array) -> Side:
+    """All optimisations, inputs and results in memory of the runtime."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    options.log_severity_level = 3
+    session = ort.InferenceSession(case.onnx, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    arrays = case.inputs if case.onnx_inputs is None else case.onnx_inputs
+    for node in session.get_inputs():
+        binding.bind_ortvalue_input(node.name, ort.OrtValue.ortvalue_from_numpy(arrays[node.name]))
+    result = ort.OrtValue.ortvalue_from_numpy(np.zeros(like.shape, like.dtype))
+    compared, *others = (node.name for node in session.get_outputs())
+    binding.bind_ortvalue_output(compared, result)
+    for name in others:
+        binding.bind_output(name)
+    return Side("ONNX Runtime", lambda: session.run_with_iobinding(binding), result.numpy)
+
+
+def open_vino(case: Case, threads: int, like: Array) -> Side:
+    """For latency, one stream, float32 throughout, a request that is used again."""
+    core = openvino.Core()
+    compiled = core.compile_model(
+        core.read_model(case.onnx),
+        "CPU",
+        {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "f32",
+        },
     )
-    feed = dict(inputs)
-    return lambda: session.run(None, feed)[0]
+    request = compiled.create_infer_request()
+    arrays = case.inputs if case.onnx_inputs is None else case.onnx_inputs
+    for port in compiled.inputs:
+        tensor = openvino.Tensor(arrays[port.any_name], shared_memory=True)
+        request.set_tensor(port, tensor)
+    direct = super(openvino.InferRequest, request)  # without what Python does for every call
+
+    def call() -> object:
+        return direct.infer({}, share_outputs=True, decode_strings=True)
+
+    return Side("OpenVINO", call, lambda: np.array(request.get_output_tensor(0).data))
 
 
-def convolution(
-    x: np.ndarray, w: np.ndarray, b: np.ndarray | None, threads: int, **attributes: Any
-) -> Callable[[], np.ndarray]:
-    """One `Conv` of ONNX Runtime, NCHW; weights are constants."""
-    names = ["x", "w"] + (["b"] if b is not None else [])
-    weights = {"w": w} | ({"b": b} if b is not None else {})
-    node = helper.make_node("Conv", names, ["y"], **attributes)
-    return run_onnx([node], {"x": x}, weights, "y", threads)
+def torch_eager(case: Case, threads: int, like: Array) -> Side:
+    return torch_side("PyTorch", case.module, case)
 
 
-def product(a: np.ndarray, b: np.ndarray, threads: int) -> Callable[[], np.ndarray]:
-    """One `MatMul` of ONNX Runtime; the right factor is a constant."""
-    node = helper.make_node("MatMul", ["a", "b"], ["y"])
-    return run_onnx([node], {"a": a}, {"b": b}, "y", threads)
+def torch_compiled(case: Case, threads: int, like: Array) -> Side:
+    """Compiled with the weights frozen."""
+    import torch._inductor.config as inductor
+
+    inductor.freezing = True
+    torch._dynamo.reset()
+    return torch_side("torch.compile", torch.compile(case.module, dynamic=False), case)
 
 
-_STRIDES = {1: 4}
-_PADS = {1: 0, 2: 2, 3: 1, 4: 1, 5: 1, 6: 0}
-_POOLED = (1, 2, 5)
+def torch_side(name: str, function: Callable[..., Any], case: Case) -> Side:
+    call = partial(function, *(torch.from_numpy(a) for a in case.inputs.values()))
+    return Side(name, call, lambda: picked(call()).detach().numpy())
 
 
-def alexnet_onnx(x: np.ndarray, weights: Arrays, threads: int) -> Callable[[], np.ndarray]:
-    """AlexNet (section 2.1 of the specification) in ONNX Runtime."""
-    nodes = []
-    value = "input"
-    for k in range(1, 7):
-        pads, stride = [_PADS[k]] * 4, [_STRIDES.get(k, 1)] * 2
-        inputs = [value, f"kernel{k}", f"bias{k}"]
-        nodes.append(helper.make_node("Conv", inputs, [f"c{k}"], pads=pads, strides=stride))
-        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
-        value = f"r{k}"
-        if k in _POOLED:
-            nodes.append(
-                helper.make_node("MaxPool", [value], [f"p{k}"], kernel_shape=[3, 3], strides=[2, 2])
-            )
-            value = f"p{k}"
-    nodes.append(helper.make_node("Flatten", [value], ["flat"], axis=1))
-    nodes.append(helper.make_node("Gemm", ["flat", "kernel7", "bias7"], ["c7"], transB=1))
-    nodes.append(helper.make_node("Relu", ["c7"], ["r7"]))
-    nodes.append(helper.make_node("Gemm", ["r7", "kernel8", "bias8"], ["c8"], transB=1))
-    nodes.append(helper.make_node("Softmax", ["c8"], ["y"], axis=1))
-    return run_onnx(nodes, {"input": x}, weights, "y", threads)
+PEERS: dict[str, Callable[[Case, int, Array], Side]] = {
+    "ONNX Runtime": onnx_runtime,
+    "OpenVINO": open_vino,
+    "PyTorch": torch_eager,
+    "torch.compile": torch_compiled,
+}
 
 
-def alexnet_torch(x: np.ndarray, weights: Arrays) -> np.ndarray:
-    """AlexNet (section 2.1 of the specification) in PyTorch, in the precision of `x`."""
-    dtype = torch.from_numpy(x).dtype
-    w = {n: torch.from_numpy(a).to(dtype) for n, a in weights.items()}
-    value = torch.from_numpy(x)
-    with torch.no_grad():
-        for k in range(1, 7):
-            value = F.relu(
-                F.conv2d(value, w[f"kernel{k}"], w[f"bias{k}"], _STRIDES.get(k, 1), _PADS[k])
-            )
-            if k in _POOLED:
-                value = F.max_pool2d(value, 3, 2)
-        value = F.relu(F.linear(value.flatten(1), w["kernel7"], w["bias7"]))
-        value = F.linear(value, w["kernel8"], w["bias8"])
-        return np.asarray(F.softmax(value, 1))
+def available(compile_torch: bool) -> list[str]:
+    """The names of the peers that this machine has."""
+    missing = {
+        "OpenVINO": openvino is None,
+        "torch.compile": not compile_torch or not shutil.which("g++"),
+    }
+    return [name for name in PEERS if not missing.get(name, False)]
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what is freed, so that a result does not cost fresh pages each call.
+
+    PyTorch takes the memory of every result from it; the others have memory of their own.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        trim_threshold, mmap_max = -1, -4
+        mallopt(trim_threshold, 2**31 - 1)
+        mallopt(mmap_max, 0)

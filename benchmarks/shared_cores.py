@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
 import ricci
+
+from .measure import busy_processes
 
 LONGEST = 1.0
 """Seconds that no call may take."""
@@ -48,19 +47,6 @@ operator step {{
   }}
 }}
 """
-
-
-@contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """Processes that do nothing but take time."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        time.sleep(0.5)
-        yield
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
 
 
 def measure(exe: ricci.Executable, x: np.ndarray, calls: int) -> np.ndarray:

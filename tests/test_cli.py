@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -399,3 +400,68 @@ def test_packs_of_dynamic_length_are_drawn(graphs: str, capsys: Captured) -> Non
     assert json.loads(capsys.readouterr().out)["outputs"][0]["max"] == 3
     assert main(command) == 1
     assert "--set k=N" in capsys.readouterr().err
+
+
+def test_bench_shows_every_kernel(model: str, capsys: Captured) -> None:
+    assert main(["init", model]) == 0
+    capsys.readouterr()
+    assert main(["bench", model, "--calls", "2", "--threads", "1"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^ +0 +main.add +y: float32\[3\] +nest +3 +1 ", text, re.M)
+    assert "GFLOP/s in float32" in text
+    assert main(["bench", model, "--calls", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (kernel,) = found["kernels"]
+    assert (kernel["operations"], kernel["bytes"], kernel["runs"]) == (3, 36, 1)
+    assert kernel["bound"] in {
+        "computation",
+        "memory",
+        "cache",
+        "launch",
+        "threads",
+        "instructions",
+    }
+    assert found["machine"]["memory"] > 0 and found["median call"] > 0
+    assert main(["bench", model, "--calls", "1", "--target", "interpreter", "--json"]) == 0
+    assert "kernels" not in json.loads(capsys.readouterr().out)
+
+
+TWO = """
+graph Main {
+    @input { x: real[4, 4]; }
+    @output { z: real[4]; }
+    @compose { y = square(x); z = total(y); }
+}
+operator square {
+    @input { x: real[n, n]; }
+    @output { y: real[n, n]; }
+    @lower { y[i, j] += x[i, k] * x[k, j], i < n, j < n, k < n; }
+}
+operator total {
+    @input { x: real[n, n]; }
+    @output { y: real[n]; }
+    @lower { y[i,] += x[i, j], i < n, j < n; }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shown"),
+    [("0", [0]), ("1", [1]), ("square", [0]), ("*t*", [1]), ("main.*", [0, 1]), ("z", [1])],
+)
+def test_show_one_kernel(tmp_path: Path, capsys: Captured, kernel: str, shown: list[int]) -> None:
+    path = tmp_path / "main.sknd"
+    path.write_text(TWO)
+    assert main(["show", str(path), "--kernel", kernel]) == 0
+    text = capsys.readouterr().out
+    assert [int(n) for n in re.findall(r"^kernel (\d+): ", text, re.M)] == shown
+    assert main(["show", str(path), "--kernel", kernel, "--stage", "llvm"]) == 0
+    assert len(re.findall(r"^define void @k\w{24}\(", capsys.readouterr().out, re.M)) == len(shown)
+
+
+@pytest.mark.parametrize("more", [["--kernel", "2"], ["--kernel", "0", "--stage", "ir"]])
+def test_kernels_that_are_not_there(tmp_path: Path, capsys: Captured, more: list[str]) -> None:
+    path = tmp_path / "main.sknd"
+    path.write_text(TWO)
+    assert main(["show", str(path), *more]) == 1
+    assert "E0801" in capsys.readouterr().err

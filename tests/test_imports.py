@@ -23,6 +23,8 @@ BELOW: dict[str, set[str]] = {
     "passes": {"ground", "ir"},
     "backends": {"ground", "ir", "passes"},
     "runtime": {"ground", "ir", "passes", "backends"},
+    "ahead": {"ground", "ir", "passes", "backends", "runtime"},
+    "report": {"ground", "ir", "passes", "backends", "runtime"},
     "convert": {"ground", "ir", "frontends"},
 }
 for _name in (

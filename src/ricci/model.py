@@ -274,7 +274,8 @@ class Model:
     ) -> Executable:
         """The model as something that can be called with arrays.
 
-        `target` is "cpu" or "interpreter" (plain NumPy, slow, the definition of meaning); `real`
+        `target` is "cpu", this machine, "interpreter" (plain NumPy, slow, the definition of
+        meaning), or a processor that this machine can stand for, such as "x86-64-v3"; `real`
         and `int` are the dtypes that stand for the abstract types (`None`: float32 and int64; of an
         Einsum Tuple program float64 and int32); `threads` are at most that many (`None`: the
         setting RICCI_THREADS, else one per core); `quantize` compiles the model `quantized`.
@@ -289,6 +290,52 @@ class Model:
         needed = {t.name for t in graph.variables}
         known = {n: value for n, value in self.variables.known().items() if n in needed}
         return compile_graph(graph, known, target, threads, real, int, options=options)
+
+    def build(
+        self,
+        directory: str | os.PathLike[str],
+        name: str | None = None,
+        target: str = "cpu",
+        threads: int = 1,
+        real: str | None = None,
+        int: str | None = None,
+        sizes: Mapping[str, int] | None = None,
+        weights: str = "auto",
+        force: bool = False,
+        quantize: bool = False,
+        options: object = None,
+    ) -> tuple[Path, ...]:
+        """Write the model as an object file that runs without Python, with a header and an example.
+
+        Gives the paths of `NAME.o`, `NAME.h`, `example.c` and, where the constants stand apart,
+        `NAME.weights`: with `weights` "file", not with "embedded", and with "auto" if they are
+        large. Functions begin with `name`, by default that of the graph. `sizes` fixes open ones;
+        others are arguments of a call. A model that is made from the object has up to `threads`.
+        `target` is the processor, "cpu" this one; the rest is as in `compile`.
+
+        Raises `Error` E0801 for an argument that is not one of the choices, E0805 for sizes that
+        need a value, E0707 for files that are there (but with `force`) or cannot be written.
+        """
+        from .ahead.build import build_graph
+
+        real, int = self.numbers(real, int)
+        graph = self.quantized().graph if quantize else self.graph
+        needed = {t.name for t in graph.variables}
+        known = {n: value for n, value in self.variables.known().items() if n in needed}
+        return build_graph(
+            graph,
+            known,
+            directory,
+            name,
+            target,
+            threads,
+            real,
+            int,
+            sizes,
+            weights,
+            force,
+            options,
+        )
 
     def save(
         self,
@@ -315,14 +362,18 @@ class Model:
         real: str | None = None,
         int: str | None = None,
         sizes: Mapping[str, int] | None = None,
+        target: str = "cpu",
+        kernel: str | None = None,
     ) -> str:
         """The program as text at a stage: "syntax", "sknd", "ir", "loops", "llvm" or "asm".
 
         "syntax" is the text in the formatter's form; "sknd" what was composed as a program with
         an operator for every formula, which composes to the same graph again. The last three are
-        of this machine, these dtypes, and the values of open `sizes`; raises `Error` E0805 for
-        what is not compiled to native code, or has sizes known only when it is called, E0706 for
-        what SkriptND has no words for, and E0801 for an argument that is not one of the choices.
+        of a target ("cpu" is this machine), these dtypes, and the values of open `sizes`, and of
+        one `kernel` alone if that is a number, or of those that a pattern of names means. Raises
+        `Error` E0805 for what is not compiled to native code, or has sizes known only when it is
+        called, E0706 for what SkriptND has no words for, and E0801 for an argument that is not one
+        of the choices.
         """
         real, int = self.numbers(real, int)
         check_choice("stage", stage, STAGES)
@@ -337,7 +388,7 @@ class Model:
             return format_graph(self.graph)
         from .runtime.stages import show_stage
 
-        return show_stage(self.graph, stage, real, int, sizes or {})
+        return show_stage(self.graph, stage, real, int, sizes or {}, target, kernel)
 
     def numbers(self, real: str | None = None, int: str | None = None) -> tuple[str, str]:
         """The dtypes that stand for the abstract types, with the language's for `None`."""

@@ -158,11 +158,16 @@ class _Operator:
         run = _implementation(forward, self.variables, self.threads)
         differentiate_ = _implementation(backward, self.variables, self.threads)
         kept = [p.name for p in forward.outputs]
-        wanted = [p.name for p in backward.inputs]
         outputs = self.graph.outputs
         names = iter(p.name for p in differentiate(self.graph, self.wrt, None).cotangents)
         cotangent_of = [next(names) if p.tensors[0].dtype.is_real else "" for p in outputs]
-        owner, zeros = self, _Zeros()
+        zeros = _Zeros()
+        # of the inputs of the gradient among all that is saved, and then the cotangents
+        where = dict(zip(self.inputs, range(len(self.inputs)), strict=True))
+        where |= {name: len(self.inputs) + len(kept) + k for k, name in enumerate(cotangent_of)}
+        where |= {name: len(self.inputs) + k for k, name in enumerate(kept)}
+        places = [where[p.name] for p in backward.inputs]
+        order = [self.wrt.index(n) if n in self.wrt else -1 for n in self.inputs]
 
         class Eager(torch.autograd.Function):
             @staticmethod
@@ -179,16 +184,15 @@ class _Operator:
             @staticmethod
             @torch.autograd.function.once_differentiable
             def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
-                saved = ctx.saved_tensors
-                count = len(owner.inputs)
-                known = dict(zip(owner.inputs, saved, strict=False))
-                for name, of, given in zip(cotangent_of, saved[count:], cotangents, strict=False):
-                    known[name] = zeros.like(of) if given is None else given
-                known |= dict(zip(kept, saved[count:], strict=True))
-                found = differentiate_(*[known[n] for n in wanted])
-                all_found = found if isinstance(found, tuple) else (found,)
-                gradients = dict(zip(owner.wrt, all_found, strict=True))
-                return tuple([gradients.get(n) for n in owner.inputs])
+                known = (*ctx.saved_tensors, *cotangents)
+                found = differentiate_(
+                    *[
+                        zeros.like(known[k - len(kept)]) if known[k] is None else known[k]
+                        for k in places
+                    ]
+                )
+                all_found = (*found, None) if isinstance(found, tuple) else (found, None)
+                return tuple([all_found[k] for k in order])
 
         return cast(Callable[..., Any], cast(Any, Eager).apply)
 

@@ -117,3 +117,23 @@ def test_sizes_and_loop_indices_wrap_in_small_integers(target: str) -> None:
     """)
     run = model.compile(target, int="int8")
     assert [int(v) for v in run(np.zeros(300, np.float32))] == [199 - 256, 300 - 256]
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_groups_of_channels_that_are_a_part_of_more(axis: int) -> None:
+    """What was made in groups was written as if it were all of the tensor it is joined in."""
+    model = ricci.parse(f"""
+        import layout, nn;
+        graph G {{
+            @input {{ x: real[2,4,5,5]; w: real[6,2,3,3]; z: real[2,6,5,5]; }}
+            @output {{ y: real[{"2,12,5,5" if axis == 1 else "2,6,10,5"}]; }}
+            @compose {{
+                made = nn.conv{{padding=1, groups=2}}(x, w);
+                y = layout.concat{{axis={axis}}}([made, z]);
+            }}
+        }}
+    """)
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(shape, np.float32) for shape in ((2, 4, 5, 5), (6, 2, 3, 3), (2, 6, 5, 5))]
+    found, expected = (model.compile(t)(*arrays) for t in ("cpu", "interpreter"))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -223,3 +223,21 @@ def test_many_batches_make_few_chunks(rows: int) -> None:
         x, w = (arrays[t].astype(np.float64) for t in case.inputs)
         expected = x @ (w.T if transposed else w)
         assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("gap", [0, 5])
+def test_short_rows_from_far_away_are_asked_for_ahead(gap: int) -> None:
+    """Also where rows are apart, and the last tile is not whole."""
+    r, n, k = index("r", 70_003), index("n", 12), index("k", 40)
+    x, w, y = tensor("x", 70_003, 40 + gap), tensor("w", 12, 40), tensor("y", 70_003, 12)
+    value = binary("mul", at(x, r, k), at(w, n, k))
+    case = Case(summed(at(y, r, n), (r, n), (k,), value), (x, w))
+    form, target = find_form(case.kernel, {}), replace(host(), l1=32 << 10, l2=1 << 20)
+    assert form is not None
+    plan = make_plan(form, {}, target, frozenset())
+    assert plan.asks_ahead and plan.broadcast_source == "direct"
+    arrays = case.arrays(0)
+    native = Native(write_contraction(plan, {}), arrays, host())
+    native.run(2)
+    expected = arrays[x][:, :40].astype(np.float64) @ arrays[w].T
+    assert np.allclose(native.array(y), expected, rtol=1e-4, atol=1e-4)

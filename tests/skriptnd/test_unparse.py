@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import ricci
+from benchmarks.models import SMALL
 from ricci.frontends.skriptnd.unparse import unparse_graph
 from ricci.ir import nodes, shapes
 from ricci.ir.text import parse_graph
@@ -74,7 +75,7 @@ def assert_same(ours: list[Any], theirs: list[Any]) -> None:
 
 @pytest.mark.parametrize("path", [*PROGRAMS, *FOLDERS], ids=lambda p: p.stem)
 def test_programs_compute_the_same_again(path: Path) -> None:
-    small = {"batch": 2} if path.suffix == ".nnef2" else {}
+    small = {"batch": 2, **SMALL.get(path.stem, {})} if path.suffix == ".nnef2" else {}
     model = ricci.load(path, small) if path.is_dir() else ricci.parse(path.read_text())
     text = unparse_graph(model.graph, model.origin.program)
     again = ricci.parse(text)

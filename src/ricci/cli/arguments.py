@@ -15,7 +15,7 @@ Action = Callable[[argparse.Namespace], int]
 
 def make_parser() -> argparse.ArgumentParser:
     from .. import __version__
-    from . import bench, check, convert, fmt, init, run, settings, show, tune, verify
+    from . import bench, build, check, convert, fmt, init, run, settings, show, tune, verify
 
     parser = argparse.ArgumentParser(
         prog="ricci",
@@ -32,6 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     fmt.register(commands)
     convert.register(commands)
     bench.register(commands)
+    build.register(commands)
     tune.register(commands)
     settings.register(commands)
     return parser
@@ -102,7 +103,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
 
 def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--target", choices=["cpu", "interpreter"], default="cpu", help="(default: cpu)"
+        "--target",
+        default="cpu",
+        metavar="NAME",
+        help="cpu, which is this machine (default), interpreter, or a kind of processor: x86-64, "
+        "x86-64-v3, x86-64-v4, aarch64, aarch64-sve, ...",
     )
 
 
@@ -119,6 +124,12 @@ def add_calls(parser: argparse.ArgumentParser) -> None:
     add_types(parser)
     add_quantize(parser)
     add_gradient(parser)
+    add_inputs(parser)
+    add_sizes(parser, "an open size, for inputs that are drawn: s=32")
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say what to call with."""
     parser.add_argument(
         "--input",
         metavar="NAME=FILE",
@@ -130,7 +141,6 @@ def add_calls(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--random", type=natural, metavar="SEED", help="draw the inputs that are not given"
     )
-    add_sizes(parser, "an open size, for inputs that are drawn: s=32")
 
 
 def add_sizes(parser: argparse.ArgumentParser, help: str) -> None:

@@ -1,4 +1,4 @@
-"""`ricci bench`: how long a graph takes to load, to compile and to call."""
+"""`ricci bench`: how long a graph takes to load, to compile and to call, and its kernels."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .arguments import (
     positive,
 )
 from .eintup import settled
+from .kernel_table import as_data, print_kernels
 from .model import compile_model, load_model
 from .output import print_json, print_table
 from .run import measure, read_inputs
@@ -42,6 +43,9 @@ def bench(options: Namespace) -> int:
     inputs = read_inputs(model, options)
     first = measure(lambda: executable(**inputs), 1)
     median = measure(lambda: executable(**inputs), options.calls)
+    profile = None
+    if options.target != "interpreter":
+        profile = executable.profile(**inputs, rounds=options.calls)
     results = {
         "load": loaded - start,
         "compile": compiled - loaded,
@@ -49,8 +53,10 @@ def bench(options: Namespace) -> int:
         "median call": median,
     }
     if options.json:
-        print_json(results)
-    else:
-        rows = [[name, f"{seconds * 1e3:.3f}"] for name, seconds in results.items()]
-        print_table(["step", "ms"], rows, right="ms")
+        print_json(results | ({} if profile is None else as_data(profile)))
+        return 0
+    print_table(["step", "ms"], [[n, f"{s * 1e3:.3f}"] for n, s in results.items()], right="ms")
+    if profile is not None:
+        print()
+        print_kernels(profile)
     return 0

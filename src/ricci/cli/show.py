@@ -19,14 +19,17 @@ from .arguments import (
     add_model,
     add_quantize,
     add_sizes,
+    add_target,
     add_types,
 )
 from .eintup import is_program, read_program
 from .model import load_model
 from .output import print_json, print_table
+from .page import add_page, write_page
 from .run import visible_ports
 
-STAGES = ("explain", "syntax", "sknd", "graph", "ir", "loops", "llvm", "asm")
+KERNEL_STAGES = ("loops", "llvm", "asm")
+STAGES = ("explain", "syntax", "sknd", "graph", "ir", *KERNEL_STAGES)
 
 
 def register(commands: Commands[ArgumentParser]) -> None:
@@ -39,11 +42,19 @@ def register(commands: Commands[ArgumentParser]) -> None:
         "formatter's form; sknd: what was composed, as a program; graph: a table of operations "
         "(default); ir: their formulas; loops: fused kernels; llvm, asm: generated code",
     )
+    parser.add_argument(
+        "--kernel",
+        metavar="K",
+        help="show these alone of the last three stages (default: loops): a number, or a pattern "
+        "of names of operations or results, such as conv or '*.pool*'",
+    )
     add_sizes(parser, "the value of an open size, for the last three stages: s=32")
+    add_target(parser)
     parser.add_argument("--graphs", action="store_true", help="name the graphs there are, no more")
     add_types(parser)
     add_quantize(parser)
     add_gradient(parser)
+    add_page(parser)
     add_json(parser)
 
 
@@ -51,7 +62,12 @@ def show(options: Namespace) -> int:
     if options.graphs:
         _show_graphs(api.graphs(options.path), options.json)
         return 0
-    stage = options.stage or ("explain" if is_program(options.path) else "graph")
+    if options.html:
+        if is_program(options.path) and not options.profile:
+            _choose_ranks(options, "loops")
+        write_page(options)
+        return 0
+    stage = _stage(options)
     if stage == "explain":
         _show_explanation(options)
         return 0
@@ -61,12 +77,27 @@ def show(options: Namespace) -> int:
     if stage == "graph":
         _show_operations(model.graph, options.json)
         return 0
-    text = model.show(stage, options.real, options.int, dict(options.set))
+    text = model.show(
+        stage, options.real, options.int, dict(options.set), options.target, options.kernel
+    )
     if options.json:
         print_json({"stage": stage, "text": text})
     else:
         print(text.rstrip("\n"))
     return 0
+
+
+def _stage(options: Namespace) -> str:
+    """The stage to show; E0801 for a kernel of a stage that has none."""
+    usual = "explain" if is_program(options.path) else "graph"
+    stage: str = options.stage or (usual if options.kernel is None else "loops")
+    if options.kernel is not None and stage not in KERNEL_STAGES:
+        raise error(
+            "E0801",
+            f"stage `{stage}` has no kernels",
+            notes=["stages of kernels: loops, llvm, asm"],
+        )
+    return stage
 
 
 def _show_explanation(options: Namespace) -> None:

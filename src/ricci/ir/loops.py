@@ -3,7 +3,8 @@
 A `Kernel` is one pass over memory that native code is generated for. It is made from one or
 several fused assignments; every dtype is concrete, and an extent is an integer or an expression
 over the sizes of a call. Scalar expressions are those of `ir.nodes`, reading tensors that a
-`Program` maps to buffers.
+`Program` maps to buffers. The `operations` of a kernel are those whose formulas are in it: people
+are told of them, and nothing depends on them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..source import NOWHERE, Span
-from .nodes import Access, Assignment, Expr, Index, Local, Reduction, Symbol, Tensor
+from .nodes import (
+    Access,
+    Assignment,
+    Expr,
+    Index,
+    Local,
+    Operation,
+    Reduction,
+    Symbol,
+    Tensor,
+)
 from .rewrite import accesses
 
 Kind = Literal["input", "output", "variable", "constant", "kept", "arena", "size", "pointer"]
@@ -21,7 +32,7 @@ Kind = Literal["input", "output", "variable", "constant", "kept", "arena", "size
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Where a tensor's elements are: row-major in block `number` of a kind.
+    """Where a tensor's elements are: in block `number` of a kind, row-major if without strides.
 
     Inputs, outputs, variables and constants are numbered as in `Program`; a `kept` block lives as
     long as the executable, and is written when a variable is set. The arena is one block per
@@ -63,6 +74,7 @@ class Reduce:
     locals: tuple[Local, ...] = ()
     condition: Expr | None = None
     span: Span = field(default=NOWHERE, repr=False)
+    operations: tuple[Operation, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +87,7 @@ class Scatter:
     assignment: Assignment
     parallel: int = 0
     span: Span = field(default=NOWHERE, repr=False)
+    operations: tuple[Operation, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +97,7 @@ class Fill:
     name: str
     tensor: Tensor
     span: Span = field(default=NOWHERE, repr=False)
+    operations: tuple[Operation, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,13 +106,19 @@ class Group:
     each of them in turn.
 
     The domain of each begins with `shared`. What one of them writes at a point of `shared`, others
-    read at the same point only.
+    read at the same point only. Of `local` tensors, which nothing else reads, only the elements of
+    one point are kept, by each thread.
     """
 
     name: str
     shared: tuple[Index, ...]
     kernels: tuple[Reduce, ...]
+    local: tuple[Tensor, ...] = ()
     span: Span = field(default=NOWHERE, repr=False)
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return tuple(dict.fromkeys(o for k in self.kernels for o in k.operations))
 
 
 Kernel = Reduce | Scatter | Fill | Group
@@ -162,7 +182,7 @@ class Program:
     defined: int = 0
     checks: int = 0
     strides: Mapping[Tensor, tuple[int, ...]] = field(default_factory=dict)
-    """Strides in elements of the inputs that are not row-major."""
+    """Strides in elements of the tensors that are not row-major."""
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -182,7 +202,7 @@ def all_actions(block: Block) -> Iterator[Action]:
 
 
 def tensors_written(kernel: Kernel) -> tuple[Tensor, ...]:
-    """The tensors that a kernel writes."""
+    """The tensors that a kernel writes, but for those local to it."""
     match kernel:
         case Fill():
             return (kernel.tensor,)
@@ -191,7 +211,8 @@ def tensors_written(kernel: Kernel) -> tuple[Tensor, ...]:
         case Reduce():
             return tuple(dict.fromkeys(t.tensor for t in kernel.targets))
         case Group():
-            return tuple(dict.fromkeys(t for k in kernel.kernels for t in tensors_written(k)))
+            made = dict.fromkeys(t for k in kernel.kernels for t in tensors_written(k))
+            return tuple(t for t in made if t not in kernel.local)
 
 
 def expressions_of(kernel: Kernel) -> tuple[Expr, ...]:
@@ -211,6 +232,8 @@ def expressions_of(kernel: Kernel) -> tuple[Expr, ...]:
 
 
 def tensors_touched(kernel: Kernel) -> tuple[Tensor, ...]:
-    """The tensors that a kernel reads or writes, each once."""
+    """The tensors that a kernel reads or writes, each once, but for those local to it."""
     read = (a.tensor for a in accesses(*expressions_of(kernel)))
-    return tuple(dict.fromkeys((*tensors_written(kernel), *read)))
+    touched = dict.fromkeys((*tensors_written(kernel), *read))
+    local = kernel.local if isinstance(kernel, Group) else ()
+    return tuple(t for t in touched if t not in local)

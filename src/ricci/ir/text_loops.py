@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
+from .labels import label
 from .loops import (
     Block,
     Buffer,
@@ -23,15 +24,25 @@ from .nodes import Expr, Index, Local, Tensor
 from .text_print import ASSIGN, Names, format_assignment, format_expr
 
 
-def format_program(program: Program) -> str:
-    """All kernels of a program with the buffers that they touch."""
+def format_program(program: Program, numbers: Iterable[int] | None = None) -> str:
+    """All kernels of a program, or those of a call with these numbers, with the buffers that they
+    touch."""
+    if numbers is not None:
+        return "\n".join(format_kernel(program, n) for n in numbers)
     names = Names()
     lines = [f"program {program.name}, arena of {program.arena} bytes"]
     for number, kernel in enumerate(program.prepare):
-        lines += ["", f"prepare {number}: {kernel.name}"]
+        lines += ["", f"prepare {number}: {label(kernel)}"]
         lines += [f"  {line}" for line in _format_whole(kernel, program, names)]
     lines += _format_block(program.actions, program, names, count())
     return "\n".join(lines) + "\n"
+
+
+def format_kernel(program: Program, number: int, places: bool = True) -> str:
+    """One kernel of a call, with the buffers that it touches if `places`."""
+    kernel, names = program.kernels[number], Names()
+    lines = _format_whole(kernel, program, names) if places else _format_kernel(kernel, names)
+    return "\n".join([f"kernel {number}: {label(kernel)}", *(f"  {line}" for line in lines), ""])
 
 
 def _format_block(
@@ -54,7 +65,7 @@ def _format_block(
                 lines += ["", "repeat:", *inner(action.before)]
                 lines += [f"while {names.of(action.test)}:", *inner(action.body)]
             case _:
-                lines += ["", f"kernel {next(numbers)}: {action.name}"]
+                lines += ["", f"kernel {next(numbers)}: {label(action)}"]
                 lines += [f"  {line}" for line in _format_whole(action, program, names)]
     return lines
 
@@ -78,7 +89,9 @@ def _format_kernel(kernel: Kernel, outer: Names) -> list[str]:
         case Group():
             head = f"together for {_bounds(kernel.shared, names)}:"
             parts = [line for k in kernel.kernels for line in _format_reduce(k, Names(names))]
-            return [head, *(f"  {line}" for line in parts)]
+            local = ", ".join(map(names.of, kernel.local))
+            kept = [f"  of {local} one point each"] if local else []
+            return [head, *kept, *(f"  {line}" for line in parts)]
 
 
 def _format_reduce(kernel: Reduce, names: Names) -> list[str]:

@@ -44,7 +44,9 @@ from .control_state import LoopState, assign, store
 from .fuse import fuse
 from .groups import group_kernels
 from .kernels import make_kernels
+from .partial import split_long
 from .parts import Parts
+from .places import Places
 from .prune import remove_dead
 from .siblings import merge_siblings
 from .views import Views, count_of, find_views, root_of
@@ -66,14 +68,17 @@ class Lowered:
     """The actions of a graph, and what else became of its tensors."""
 
     actions: Block
-    views: Views
-    offsets: dict[Tensor, int]
-    """Where a view begins in the tensor whose bytes it has, in elements, if not at its start."""
+    places: Places
+    """Where views begin in the tensors whose bytes they have."""
     cells: dict[Tensor, int]
     """Tensors that are cells of the kind `size`."""
     pointers: dict[Tensor, int]
     changing: set[Tensor]
     """Tensors that several kernels write, in branches and loops."""
+
+    @property
+    def views(self) -> Views:
+        return self.places.views
 
 
 def lower_control(
@@ -88,7 +93,8 @@ def lower_control(
     outputs = {t for p in graph.outputs for t in p.tensors}
     start = [run.set_size(t) for t in run.outside_sizes()]
     actions = run.block(graph.operations, outputs, start)
-    return Lowered(tuple(actions), run.views, run.offsets, run.cells, run.pointers, run.changing)
+    places = Places(run.views, run.offsets, run.parts.apart)
+    return Lowered(tuple(actions), places, run.cells, run.pointers, run.changing)
 
 
 @dataclass(slots=True)
@@ -109,8 +115,9 @@ class _Lowerer:
         for number, (_, tensor) in enumerate(self.graph.sizes):
             self.defining.setdefault(tensor, []).append(number)
         outputs = frozenset(t for p in self.graph.outputs for t in p.tensors)
+        closed = not self.graph.symbols and not self.graph.sizes
         self.parts = Parts(
-            self.views, self.offsets, outputs, self.changing, self.pointers, self.strided
+            self.views, self.offsets, outputs, self.changing, self.pointers, self.strided, closed
         )
 
     def outside_sizes(self) -> list[Tensor]:
@@ -181,9 +188,10 @@ class _Lowerer:
         kernels = fuse(kernels, results, views)
         kernels = remove_dead(kernels, results, views)
         constant = {*self.graph.variables, *self.graph.constants}
-        kernels = merge_siblings(kernels, views, constant)
+        kernels = split_long(merge_siblings(kernels, views, constant))
         self.views |= views
-        return group_kernels(self.parts.find(kernels, results), views, constant)
+        kernels = self.parts.find(kernels, results)
+        return group_kernels(kernels, self.views, constant, results)
 
     def _stands_for(self, tensor: Tensor, live: set[Tensor]) -> bool:
         """Whether a tensor has the bytes of one of these."""

@@ -115,6 +115,7 @@ class _Fusion:
             new = with_epilogue(producer, kernel)
         if new is None or _is_too_large(new):
             return None
+        new = made_of_both(new, producer, kernel)
         self._replace(position, kernel, new)
         self.readers[tensor].discard(position)
         if not self.readers[tensor] and tensor not in self.fixed:
@@ -134,12 +135,14 @@ class _Fusion:
             or self.readers.get(fine)
             or self.readers[tensor] != {position}
             or len(kernel.targets) != 1
+            or self.makers[kernel.targets[0].tensor] != [position]
         ):
             return None
         finer = refine(kernel, tensor, fine)
         new = None if finer is None else with_epilogue(producer, finer)
         if new is None or _is_too_large(new):
             return None
+        new = made_of_both(new, producer, kernel)
         self._replace(position, kernel, new)
         self._remove(made[0])
         old, target = kernel.targets[0].tensor, new.targets[0].tensor
@@ -161,6 +164,12 @@ class _Fusion:
         for tensor in tensors_touched(kernel):
             self.readers.get(tensor, set()).discard(position)
         self.kernels[position] = None
+
+
+def made_of_both(kernel: Reduce, first: Reduce, second: Reduce) -> Reduce:
+    """The kernel with the operations of two others as its own."""
+    operations = dict.fromkeys((*first.operations, *second.operations))
+    return replace(kernel, operations=tuple(operations))
 
 
 def is_map(kernel: Reduce) -> bool:

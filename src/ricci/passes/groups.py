@@ -2,9 +2,10 @@
 
 Requires: the kernels of a run, in their final order. Ensures: neighbouring reductions and maps
 of which each reads, at a point of some shared indices, what the others write at the same point are
-one `Group`, where a row (all that they touch at such a point) fits in the cache and there
-are enough rows for the threads. Does not: change the order of kernels, or touch sums of products,
-which have better ways to use the cache, and what depends on constant tensors alone.
+one `Group`, where a row (all that they touch at such a point) fits in the cache and there are
+enough rows for the threads; what is needed for a row only is `local`. Does not: change the order
+of kernels, or touch sums of products, which have better ways to use the cache, and what depends on
+constant tensors alone.
 
 Example: sums over each of 128 rows, and what is left of each element of a row when its mean is
 taken off: a row is read from memory once.
@@ -13,7 +14,8 @@ taken off: a row is read from memory once.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir import shapes
@@ -23,7 +25,7 @@ from ..ir.rewrite import accesses, free_indices
 from .siblings import has_reuse, renamed
 from .views import Views, root_of
 
-LEAST_ROW, MOST_ROW = 1 << 10, 512 << 10
+LEAST_ROW, MOST_ROW = 1 << 8, 512 << 10
 """Bytes of a row: shorter ones are not worth a call of each kernel, longer ones leave the cache."""
 LEAST_ROWS = 32
 LEAST_BYTES = 128 << 10
@@ -34,9 +36,39 @@ MOST_KERNELS = 8
 
 
 def group_kernels(
-    kernels: Sequence[Kernel], views: Views, constant: Container[Tensor] = ()
+    kernels: Sequence[Kernel],
+    views: Views,
+    constant: Container[Tensor] = (),
+    results: Iterable[Tensor] | None = None,
 ) -> list[Kernel]:
-    """The kernels, in order, in groups where these are worthwhile."""
+    """The kernels, in order, in groups where these are worthwhile.
+
+    Tensors that are not among the `results` are only read by the kernels; none of them is known to
+    be if there are no results.
+    """
+    grouped = _grouped(kernels, views, constant)
+    if results is None:
+        return grouped
+    return _with_local_tensors(grouped, views, results)
+
+
+def _with_local_tensors(
+    kernels: list[Kernel], views: Views, results: Iterable[Tensor]
+) -> list[Kernel]:
+    """The same, of what only one group touches each thread keeping its own row."""
+    users = Counter(root_of(t, views) for k in kernels for t in tensors_touched(k))
+    users.update(root_of(t, views) for t in results)
+    viewed = {*views, *views.values()}
+    out: list[Kernel] = []
+    for kernel in kernels:
+        if isinstance(kernel, Group):
+            made = (t for t in tensors_written(kernel) if users[t] == 1 and t not in viewed)
+            kernel = replace(kernel, local=tuple(made))
+        out.append(kernel)
+    return out
+
+
+def _grouped(kernels: Sequence[Kernel], views: Views, constant: Container[Tensor]) -> list[Kernel]:
     fixed: set[Tensor] = set()
     out: list[Kernel] = []
     group: _Group | None = None
@@ -164,7 +196,7 @@ class _Group:
             return list(self.given)
         first = self.kernels[0]
         parts = tuple(_leading(k, group.shared) for k in self.kernels)
-        return [Group(first.name, group.shared, parts, first.span)]
+        return [Group(first.name, group.shared, parts, span=first.span)]
 
 
 def _has_long_runs(access: Access, shared: Sequence[Index]) -> bool:

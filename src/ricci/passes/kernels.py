@@ -18,7 +18,7 @@ from typing import cast
 
 from ..dtypes import DType
 from ..ir import shapes
-from ..ir.loops import Fill, Kernel, Reduce, Scatter
+from ..ir.loops import Fill, Group, Kernel, Reduce, Scatter
 from ..ir.nodes import (
     ONE,
     ZERO,
@@ -37,18 +37,25 @@ from ..ir.nodes import (
 from ..ir.rewrite import (
     Replaceable,
     accesses,
+    children,
     expressions,
     has_guard,
     map_assignment,
     nodes_through_locals,
+    rebuild,
     substitute,
     substitute_assignment,
+    walk,
 )
+from .boxes import are_all
 from .phases import split_phases
 from .specialise import shapes_inside
 from .split import split_targets
 from .terms import split_terms
 from .turn import turn_round
+
+MOST_WRITTEN_OUT = 100
+"""Nodes of the values of a map up to which what locals stand for is written in their place."""
 
 
 def make_kernels(graph: Graph) -> tuple[list[Kernel], dict[Tensor, Tensor]]:
@@ -57,10 +64,15 @@ def make_kernels(graph: Graph) -> tuple[list[Kernel], dict[Tensor, Tensor]]:
     out: list[Kernel] = []
     views: dict[Tensor, Tensor] = {}
     for step in graph.operations:
-        maker = _Maker(cast(Operation, step))
-        out += maker.kernels()
+        operation = cast(Operation, step)
+        maker = _Maker(operation)
+        out += [_made_of(kernel, operation) for kernel in maker.kernels()]
         views |= maker.views
     return out, views
+
+
+def _made_of(kernel: Kernel, operation: Operation) -> Kernel:
+    return kernel if isinstance(kernel, Group) else replace(kernel, operations=(operation,))
 
 
 @dataclass(slots=True)
@@ -166,7 +178,8 @@ class _Maker:
 
     def _fill(self, tensor: Tensor) -> None:
         self.states[tensor].written = True
-        self.out.append(Fill(self.name, tensor, self.operation.span))
+        if not are_all(tensor, self.operation.body):
+            self.out.append(Fill(self.name, tensor, self.operation.span))
 
     # ------------------------------------------------------------------ reductions
 
@@ -314,11 +327,37 @@ def _map_kernel(
     domain: tuple[Index, ...],
     a: Assignment,
 ) -> Reduce:
+    locals_ = a.locals
+    if locals_ and _size_written_out(values) <= MOST_WRITTEN_OUT:
+        values, locals_ = _without_locals(values), ()
     accumulators = tuple(Local(f"acc{k}", e) for k, e in enumerate(values))
     return Reduce(
         name, targets, domain, (), "set", values, (), accumulators, accumulators,
-        a.locals, None, a.span,
+        locals_, None, a.span,
     )  # fmt: skip
+
+
+def _size_written_out(values: Sequence[Expr]) -> int:
+    """Nodes of the values with all that locals stand for, counted as often as it occurs."""
+    sizes: dict[int, int] = {}
+    for node in walk(*values, parts=_parts):
+        sizes[id(node)] = 1 + sum(sizes[id(part)] for part in _parts(node))
+    return sum(sizes[id(v)] for v in values)
+
+
+def _parts(expr: Expr) -> tuple[Expr, ...]:
+    return (expr.value,) if isinstance(expr, Local) else children(expr)
+
+
+def _without_locals(values: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The values with what locals stand for in their place, so that a map is its values alone;
+    parts that occur twice stay one node."""
+    memo: dict[int, Expr] = {}
+
+    def node(expr: Expr) -> Expr:
+        return rebuild(expr.value, node, memo) if isinstance(expr, Local) else expr
+
+    return tuple(rebuild(value, node, memo) for value in values)
 
 
 def plain_dimensions(target: Access) -> list[Index | None] | None:

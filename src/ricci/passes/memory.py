@@ -32,9 +32,13 @@ _GUARD = 64
 """Bytes after each tensor that are not given away."""
 
 
-def size_of(tensor: Tensor) -> int:
+def size_of(tensor: Tensor, strides: Mapping[Tensor, tuple[int, ...]] | None = None) -> int:
     """Bytes of a concrete tensor, with every size at its bound."""
-    count = math.prod(max(int(interval(e)[1]), 0) for e in tensor.shape)
+    shape = [max(int(interval(e)[1]), 0) for e in tensor.shape]
+    count = math.prod(shape)
+    steps = (strides or {}).get(tensor)
+    if steps is not None and count:
+        count = 1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
     return count * tensor.dtype.numpy().itemsize
 
 
@@ -81,13 +85,14 @@ def _take_back(
 class Planner:
     """Offsets in one arena: the lowest gap that fits, the largest tensors of a moment first."""
 
-    def __init__(self) -> None:
+    def __init__(self, strides: Mapping[Tensor, tuple[int, ...]]) -> None:
         self.size = 0
+        self._strides = strides
         self._live: list[tuple[int, int, Tensor]] = []
 
     def place(self, tensor: Tensor) -> int:
         """Room for a tensor: the smallest gap that is large enough."""
-        need = -(-(size_of(tensor) + _GUARD) // ALIGNMENT) * ALIGNMENT
+        need = -(-(size_of(tensor, self._strides) + _GUARD) // ALIGNMENT) * ALIGNMENT
         best, least = None, math.inf
         at = 0
         for offset, size, _ in self._live:
@@ -156,12 +161,14 @@ def plan_memory(
     block: Block,
     fixed: Mapping[Tensor, Buffer],
     views: Mapping[Tensor, Tensor],
-    offsets: Mapping[Tensor, int],
+    starts: Mapping[Tensor, int],
+    strides: Mapping[Tensor, tuple[int, ...]],
 ) -> tuple[dict[Tensor, Buffer], int]:
     """Buffers of all tensors that the actions touch, and the bytes of the arena.
 
-    `fixed` have theirs already; `views` names the tensor whose bytes another one is, from one of
-    its elements on if it has one of `offsets`.
+    `fixed` have theirs already; `views` names the tensor whose bytes another one is, and `starts`
+    the element of the last of these at which it begins. `strides` are those of tensors that are
+    not row-major.
     """
     lives = _Lives()
     lives.block(block)
@@ -171,7 +178,7 @@ def plan_memory(
         if tensor not in fixed:
             begin[first].append(tensor)
             end[last].append(tensor)
-    planner = Planner()
+    planner = Planner(strides)
     places: dict[Tensor, Buffer] = dict(fixed)
     for starting, ending in zip(begin, end, strict=True):
         for tensor in sorted(starting, key=size_of, reverse=True):
@@ -179,22 +186,19 @@ def plan_memory(
         for tensor in ending:
             planner.release(tensor)
     touched = dict.fromkeys(t for tensors in lives.touched for t in tensors)
-    return {t: _within(t, places, views, offsets) for t in touched}, planner.size
+    return {t: _within(t, places, views, starts) for t in touched}, planner.size
 
 
 def _within(
     tensor: Tensor,
     places: Mapping[Tensor, Buffer],
     views: Mapping[Tensor, Tensor],
-    offsets: Mapping[Tensor, int],
+    starts: Mapping[Tensor, int],
 ) -> Buffer:
     """Where a tensor is, which may be a part of another."""
-    start, whole = 0, tensor
-    while whole in views:
-        start += offsets.get(whole, 0)
-        whole = views[whole]
-    buffer = places[whole]
-    return replace(buffer, offset=buffer.offset + start * tensor.dtype.numpy().itemsize)
+    buffer = places[_root(tensor, views)]
+    start = starts.get(tensor, 0) * tensor.dtype.numpy().itemsize
+    return replace(buffer, offset=buffer.offset + start)
 
 
 def _root(tensor: Tensor, views: Mapping[Tensor, Tensor]) -> Tensor:

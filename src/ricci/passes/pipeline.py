@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from .. import config
@@ -14,6 +14,7 @@ from ..ir.loops import (
     Program,
     Reduce,
     Scatter,
+    all_actions,
     expressions_of,
     tensors_touched,
     tensors_written,
@@ -22,10 +23,14 @@ from ..ir.nodes import Check, Expr, Graph, Symbol, Tensor, integer
 from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import simplify
 from ..ir.verify import Stage, verify_graph
+from .arrange import arrange_constants
 from .control import Lowered, lower_control
 from .hoist import hoist
+from .layout import choose_layouts
 from .memory import plan_memory, split_constant
 from .prune import prune
+from .scale import move_constants
+from .scans import separate_scans
 from .specialise import Types, specialise
 from .views import Views, root_of
 
@@ -51,10 +56,13 @@ def lower(
     check(graph, stage)
     graph = hoist(graph)
     check(graph, stage)
+    graph = separate_scans(graph)
+    check(graph, stage)
     inputs = [t for p in graph.inputs for t in p.tensors]
     strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
     lowered = lower_control(graph, conditions, strided)
-    return replace(_program(graph, lowered, len(conditions)), strides=strided)
+    program = _program(graph, lowered, len(conditions))
+    return replace(program, strides={**program.strides, **strided})
 
 
 def conditions_on_data(graph: Graph, sizes: Mapping[Symbol, int]) -> list[Expr]:
@@ -86,6 +94,20 @@ def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
     fixed: dict[Tensor, Buffer] = {t: Buffer("size", k) for t, k in lowered.cells.items()}
     fixed |= {t: Buffer("pointer", k) for t, k in lowered.pointers.items()}
     kept = [t for t in kept if t not in views]
+    constant = {*graph.variables, *constants, *kept}
+    ports = {*inputs, *_outputs(graph), *constant, *fixed}
+    strides: dict[Tensor, tuple[int, ...]] = {}
+    if not (graph.symbols or graph.sizes):
+        late, moved = move_constants(late, constant)
+        early += moved.kernels
+        kept += moved.constants
+        constant |= {*moved.constants}
+        ports |= {*moved.constants}
+        strides = _layouts(late, lowered, constant, ports)
+        late, arranged = arrange_constants(late, lowered.places.strides_of_all(strides), constant)
+        early += arranged.kernels
+        kept += arranged.copies.values()
+        strides |= arranged.strides
     blocks: dict[Kind, Sequence[Tensor]] = {
         "kept": kept,
         "output": _outputs(graph),
@@ -95,13 +117,27 @@ def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
     }
     for kind, tensors in blocks.items():
         fixed |= {tensor: Buffer(kind, number) for number, tensor in enumerate(tensors)}
-    buffers, _ = plan_memory(tuple(early), fixed, views, lowered.offsets)
-    rest, arena = plan_memory(tuple(late), fixed, views, lowered.offsets)
+    starts, strides = lowered.places.starts(strides), lowered.places.strides_of_all(strides)
+    buffers, _ = plan_memory(tuple(early), fixed, views, starts, strides)
+    rest, arena = plan_memory(tuple(late), fixed, views, starts, strides)
     return Program(
         graph.name, inputs, _outputs(graph), graph.variables, constants, tuple(kept),
         tuple(early), tuple(late), {**fixed, **buffers, **rest}, arena,
-        (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks,
+        (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks, strides,
     )  # fmt: skip
+
+
+def _layouts(
+    actions: Sequence[Action],
+    lowered: Lowered,
+    constant: Container[Tensor],
+    placed: Container[Tensor],
+) -> dict[Tensor, tuple[int, ...]]:
+    """The strides of intermediate tensors that are not row-major."""
+    kernels = (a for a in all_actions(tuple(actions)) if isinstance(a, Kernel))
+    tensors = {t for k in kernels for t in tensors_touched(k)} | {*lowered.views.values()}
+    fixed = {t for t in tensors if t in placed} | lowered.changing
+    return choose_layouts(actions, constant, fixed, lowered.places)
 
 
 def _split(

@@ -62,9 +62,11 @@ def _split_target(target: Access, digits: Digits) -> Access | None:
         if found is None:
             shape.append(extent)
             subscripts.append(s)
-        else:
+        elif shapes.equal(shapes.product(*(i.extent for i in found)), extent):
             shape += [i.extent for i in found]
             subscripts += [Subscript(i) for i in found]
+        else:
+            return None  # it writes a part
     used = {s.index for s in subscripts if isinstance(s.index, Index)}
     if any(i not in used for group in digits.values() for i in group):
         return None

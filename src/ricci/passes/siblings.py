@@ -18,7 +18,7 @@ from ..ir import shapes
 from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
 from ..ir.nodes import ONE, Access, Const, Expr, Index, Tensor
 from ..ir.rewrite import Replaceable, accesses, free_indices, has_guard, rebuild, substitute, walk
-from .fuse import MOST_NODES, MOST_TENSORS, map_expressions
+from .fuse import MOST_NODES, MOST_TENSORS, made_of_both, map_expressions
 from .terms import factors_of
 from .views import Views, root_of
 
@@ -151,7 +151,7 @@ def _merged(first: Reduce, second: Reduce, source: Tensor) -> Reduce | None:
     results = _with_results(second, first)
     if results is None:
         return None
-    return replace(
+    merged = replace(
         first,
         targets=(*first.targets, *second.targets),
         initial=(*first.initial, *second.initial),
@@ -159,6 +159,7 @@ def _merged(first: Reduce, second: Reduce, source: Tensor) -> Reduce | None:
         accumulators=(*first.accumulators, *second.accumulators),
         results=(*first.results, *results),
     )
+    return made_of_both(merged, first, second)
 
 
 def renamed(kernel: Reduce, mapping: Mapping[Index, Index]) -> Reduce:

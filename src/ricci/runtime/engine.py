@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..diagnostics import error
 from ..dtypes import BFLOAT16, to_bfloat16
 from ..ir.interpret import interpret
 from ..ir.interpret_bind import hidden_ports
@@ -16,6 +17,9 @@ from ..ir.nodes import Graph, Port, Tensor
 from ..passes.specialise import Types
 from .arguments import Array
 from .variables import VariableValues
+
+if TYPE_CHECKING:
+    from .native import Trial
 
 
 class Engine:
@@ -56,6 +60,10 @@ class Engine:
 
     def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Be ready for contiguous arguments of these shapes; E0804 if they do not fit together."""
+
+    def trial(self, arrays: Sequence[Array | None], variables: VariableValues) -> Trial:
+        """A call with these arguments, ready to be run again and again."""
+        raise error("E0805", "only native code has kernels to take the time of")
 
     def variables_changed(self) -> None:
         """Forget what was derived from variables."""

@@ -6,10 +6,11 @@ import sys
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from reprlib import repr as short_repr
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..backends.llvm.targets import check_runs, named
 from ..diagnostics import Error, error
 from ..dtypes import BFLOAT16, DType
 from ..ir.interpret_bind import hidden_ports
@@ -18,10 +19,13 @@ from ..ir.nodes import Graph, Port
 from ..passes.specialise import Types
 from .arguments import Array, Inputs, PortInfo, describe, is_torch, to_torch, to_user
 from .engine import Engine, Interpreter
-from .native import Native
+from .native import Native, Trial
 from .options import as_options
 from .pool import thread_count
 from .variables import VariableValues
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 _REALS = ("float16", "bfloat16", "float32", "float64")
 _INTS = ("int8", "int16", "int32", "int64")
@@ -39,7 +43,8 @@ def compile_graph(
 ) -> Executable:
     """A graph as something to call; see `Executable`.
 
-    `target` is "cpu" or "interpreter". A graph is compiled once, for all sizes that its symbols can
+    `target` is "cpu", "interpreter", or a processor that this one can stand for
+    (`backends.llvm.targets`). A graph is compiled once, for all sizes that its symbols can
     have; only where one has no upper bound, or one beyond the memory, for each choice of sizes when
     it first occurs. `strided` compiles for each choice of strides too, instead of copying arrays
     that are not contiguous. `options` say how kernels are computed (`Options`, or what stands for
@@ -54,14 +59,17 @@ def compile_graph(
     if target == "interpreter":
         return Executable(graph, variables or {}, types, Interpreter(graph, types))
     count = thread_count(chosen.threads if threads is None else threads)
-    engine = Native(graph, types, count, strided, chosen)
+    processor = None if target == "cpu" else named(target)
+    engine = Native(graph, types, count, strided, chosen, processor)
     return Executable(graph, variables or {}, types, engine, strided)
 
 
 def check_execution(target: str, threads: object) -> None:
-    """Raise E0801 unless this says where to compute, and with how many threads at most."""
+    """Raise E0801 unless this says where to compute, and with how many threads at most; E0805 for
+    a processor whose code this machine does not run."""
     if target not in ("cpu", "interpreter"):
-        raise error("E0801", f"there is no target `{target}`", notes=["targets: cpu, interpreter"])
+        named(target)
+        check_runs(target)
     if threads is None:
         return
     if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool) or threads < 1:
@@ -177,6 +185,23 @@ class Executable:
     def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile for contiguous arguments of these shapes now, not at the first call."""
         self._engine.prepare(shapes)
+
+    def profile(self, /, *args: object, rounds: int = 20, **kwargs: object) -> Profile:
+        """The time of every kernel of a call with these arguments, and what bounds it.
+
+        The call is made `rounds` times with code that takes the time around each kernel; medians
+        count. Variables keep their values. The first time in a process, what the machine can do is
+        measured too, for about a second. Raises what a call raises, E0801 for `rounds` that are not
+        a positive integer, and E0805 if there is no native code.
+        """
+        from .profile import profile
+
+        return profile(self.trial(*args, **kwargs), rounds)
+
+    def trial(self, /, *args: object, **kwargs: object) -> Trial:
+        """What a call with these arguments runs, to be looked at; raises what a call raises before
+        anything is computed, and E0805 if there is no native code."""
+        return self._engine.trial(self._inputs.collect(args, kwargs), self.variables)
 
     def _wrapped(self, results: Sequence[object], torch: bool) -> Any:
         """What a call gives: its results in the library of its arguments."""

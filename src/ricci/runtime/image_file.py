@@ -80,7 +80,7 @@ def _step(step: Step, sources: dict[Source, int]) -> list[Any]:
     sites = [[s.tensor, s.dimension, *_span(s.span, sources)] for s in step.sites]
     return [
         step.kind, step.name, slots, step.symbol, step.chunks, step.shared, step.scratch, sites,
-        step.counted, step.target, step.places,
+        step.counted, step.target, step.places, step.number, step.template,
     ]  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _span(span: Span, sources: dict[Source, int]) -> list[int]:
 
 
 def _read_step(item: list[Any], sources: list[Source]) -> Step:
-    kind, name, slots, symbol, chunks, shared, scratch, sites, counted, target, places = item
+    kind, name, slots, symbol, chunks, shared, scratch, sites, counted, target, places, *rest = item
     return Step(
         kind,
         name,
@@ -104,6 +104,7 @@ def _read_step(item: list[Any], sources: list[Source]) -> Step:
         counted,
         target,
         tuple((row, slot) for row, slot in places),
+        *rest,
     )
 
 

@@ -14,19 +14,13 @@ from .. import config
 from ..backends.llvm import threads
 from ..backends.llvm.image import Image, Slot, Step
 from ..backends.llvm.jit import Library
+from ..backends.llvm.target import Target
 from ..diagnostics import Error, error
 from ..dtypes import DType
 from .arguments import Array
+from .blocks import block, blocks
 from .builtin import is_supported, make_builtin
 from .pool import entry, generation, pool_address, runtime, this_machine
-
-_ALIGNMENT = 64
-
-
-def _block(size: int) -> tuple[Array, int]:
-    """Memory of a size, and its aligned address; a little more is there than asked for."""
-    memory = np.empty(size + 2 * _ALIGNMENT, np.uint8)
-    return memory, -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
 
 
 def _has_known_layout() -> bool:
@@ -64,9 +58,9 @@ def endless() -> Error:
 class Loaded:
     """An image whose code is loaded."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, target: Target | None = None) -> None:
         self.image = image
-        self.code = Library(image.code, this_machine())
+        self.code = Library(image.code, target or this_machine())
         kernels = [s for s in (*image.prepare, *image.steps) if s.kind == "kernel"]
         self.functions = {s.symbol: self.code.address(s.symbol) for s in kernels}
         self.counters = {
@@ -85,8 +79,7 @@ class Weights:
     def __init__(self, loaded: Loaded, variables: Sequence[Array], count: int) -> None:
         self.loaded = loaded
         self.variables = list(variables)
-        self._blocks = [_block(size) for size in loaded.image.kept]
-        self.kept = [address for _, address in self._blocks]
+        self._memory, self.kept = blocks(loaded.image.kept)
         self._free: list[Instance] = []
         self.is_simple = is_simple(loaded.image.steps)
         """Whether `Instance.run_simply` does."""
@@ -136,12 +129,12 @@ class Instance:
         self._count = count
         self.records = np.zeros((len(self._sites) + 1, 4), np.int64)
         """Per step with checks: the number of the failed one, the value, the extent."""
-        self._arena, arena = _block(loaded.image.arena)
+        self._arena, arena = block(loaded.image.arena)
         first = arena - self._arena.ctypes.data
         self.arena = self._arena[first : first + loaded.image.arena]
         """The bytes that the steps share."""
         stride = -(-max((s.scratch for s in steps), default=0) // 128) * 128
-        self._scratch, scratch = _block(stride * count)
+        self._scratch, scratch = block(stride * count)
         image = loaded.image
         cells = image.sizes + image.defined
         self.sizes = np.zeros(cells + image.checks, np.int64)

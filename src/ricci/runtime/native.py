@@ -13,11 +13,13 @@ import numpy as np
 
 from ..backends.llvm.image import Image, build
 from ..backends.llvm.schedule import Schedules
+from ..backends.llvm.target import Target
 from ..diagnostics import error
 from ..ir import interpret_bind
 from ..ir.interpret_bind import hidden_ports
 from ..ir.interpret_block import Store
 from ..ir.limits import fits_memory
+from ..ir.loops import Program
 from ..ir.nodes import Expr, Graph, Port, Symbol, Tensor
 from ..ir.rewrite import free_symbols
 from ..ir.shapes import evaluate, interval
@@ -62,6 +64,19 @@ class _Call:
             self.make = make_big_results
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A call that is ready to be run, again and again, with results that nobody else has."""
+
+    weights: Weights
+    threads: int
+    inputs: list[Array]
+    outputs: list[Array]
+    sizes: Array | None
+    program: Program
+    """What its steps were made from."""
+
+
 class Native(Engine):
     """Native code.
 
@@ -78,8 +93,10 @@ class Native(Engine):
         threads: int,
         strided: bool = False,
         options: Options | None = None,
+        target: Target | None = None,
     ) -> None:
         self.graph = graph
+        self.target = target or this_machine()
         self.types = types
         self.threads = threads
         self.strided = strided
@@ -269,6 +286,22 @@ class Native(Engine):
             out.append(array)
         return out
 
+    def trial(self, arrays: Sequence[Array | None], variables: VariableValues) -> Trial:
+        """What a call with these arguments runs, to be looked at."""
+        key = self._key(arrays)
+        call = self._calls.get(key) or self._bind(arrays, key)
+        weights = self._prepare(call.loaded, variables)
+        known = {} if self.is_open else call.known
+        strides = strides_of(arrays) if self.strided else {}
+        return Trial(
+            weights,
+            self._threads.get(call.loaded, self.threads),
+            [*self._completed(arrays, call), *variables.of(self._updated)],
+            call.make(call.outputs),
+            call.sizes,
+            lower(self._program, known, self.types, strides),
+        )
+
     def variables_changed(self) -> None:
         self._weights.clear()
         for call in self._calls.values():
@@ -333,7 +366,7 @@ class Native(Engine):
         key = (tuple(sizes.values()), tuple(strides.items()))
         if key not in self._loaded:
             schedules, threads = self._chosen(sizes, strides)
-            loaded = Loaded(self._image(sizes, strides, key, schedules))
+            loaded = Loaded(self._image(sizes, strides, key, schedules), self.target)
             self._loaded[key], self._threads[loaded] = loaded, threads
         return self._loaded[key]
 
@@ -343,7 +376,9 @@ class Native(Engine):
         """The schedules that the options ask for, and how many threads."""
         if self.is_open or not self.options.tuned:
             return self.options.schedules_for(self._program), self.threads
-        key = tuning_file.key_of(self._program, self.types, self.threads, sizes, strides)
+        key = tuning_file.key_of(
+            self._program, self.types, self.threads, sizes, strides, self.target
+        )
         entry, _ = tuning_file.find(key, self.options.file)
         if entry is None:
             return self.options.schedules_for(self._program), self.threads
@@ -356,13 +391,12 @@ class Native(Engine):
         key: object,
         schedules: Schedules,
     ) -> Image:
-        target = this_machine()
-        parts = (key, self.types, target, *([schedules] if schedules else []))
+        parts = (key, self.types, self.target, *([schedules] if schedules else []))
         name = cache.key("program", self._text, repr(parts))
         data = cache.read(name)
         image = None if data is None else image_file.unpack(data)
         if image is None:
-            image = build(lower(self._program, sizes, self.types, strides), target, schedules)
+            image = build(lower(self._program, sizes, self.types, strides), self.target, schedules)
             cache.write(name, image_file.pack(image))
         return image
 

@@ -27,7 +27,6 @@ from ..ir.nodes import Graph, Symbol
 from ..ir.shapes import evaluate
 from ..passes.specialise import Types
 from .fingerprint import fingerprint
-from .pool import this_machine
 
 VERSION = 1
 MOST_ENTRIES = 1000
@@ -98,6 +97,7 @@ def key_of(
     threads: int,
     sizes: Mapping[Symbol, int],
     strides: Mapping[int, tuple[int, ...]],
+    target: Target,
 ) -> Key:
     """The key of a graph, with its state as inputs, for sizes of all its symbols."""
     tensors = [t for p in graph.inputs for t in p.tensors]
@@ -106,7 +106,7 @@ def key_of(
         tuple(tuple(evaluate(e, sizes) for e in t.shape) for t in tensors),
         tuple(strides.items()),
         f"{types.real.value} {types.int.value}",
-        target_name(this_machine()),
+        target_name(target),
         threads,
     )
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..backends.llvm.alike import describe
 from ..backends.llvm.image import Step, build, build_parts, constant_tensors, info
@@ -23,6 +24,7 @@ from ..dtypes import BFLOAT16, from_bfloat16
 from ..ir.loops import Buffer, Kernel, Program, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Tensor
 from ..ir.shapes import as_int
+from ..passes.memory import size_of
 from .arguments import Array
 from .instance import Instance, Loaded, Weights
 
@@ -172,8 +174,12 @@ class Scene:
     def _view(self, tensor: Tensor, arena: Array, outputs: Sequence[Array]) -> Array:
         place, shown = self.program.buffers[tensor], info(tensor)
         block = arena if place.kind == "arena" else outputs[place.number].reshape(-1).view(np.uint8)
-        part = block[place.offset : place.offset + shown.bytes]
-        return part.view(tensor.dtype.numpy()).reshape(shown.shape)
+        count = size_of(tensor, self.program.strides)
+        part = block[place.offset : place.offset + count].view(tensor.dtype.numpy())
+        steps = self.program.strides.get(tensor)
+        if steps is None:
+            return part.reshape(shown.shape)
+        return as_strided(part, shown.shape, [n * part.itemsize for n in steps])
 
 
 class Trial:

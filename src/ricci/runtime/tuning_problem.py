@@ -89,7 +89,9 @@ class Problem:
 
     def key(self, threads: int) -> tuning_file.Key:
         graph = with_state(self.graph)
-        return tuning_file.key_of(graph, self.types, threads, self.sizes, self.strides)
+        return tuning_file.key_of(
+            graph, self.types, threads, self.sizes, self.strides, this_machine()
+        )
 
     def interpreted(self) -> list[Array]:
         """The results of the interpreter, items of packs one by one."""

@@ -127,7 +127,7 @@ def _field_names(kind: type) -> tuple[str, ...] | None:
     """The fields that tell objects of a class apart; none of what is compared as it is."""
     if not hasattr(kind, "__dataclass_fields__"):
         return None
-    left_out = {"name", "data", "span"} if kind is not Access else set()
+    left_out = {"name", "data", "span", "operations"} if kind is not Access else set()
     return tuple(f.name for f in fields(kind) if f.name not in left_out)
 
 

@@ -57,6 +57,8 @@ class Builder:
     ) -> None:
         self.head = f"define {result} @{name}({parameters}) {attributes}".rstrip()
         self.declarations: set[str] = set()
+        self.scales = False
+        """Whether the processor has an instruction for products with powers of two (AVX-512)."""
         self.root = Scope(None, True)
         self.scope = self.root
         self.block = "entry"

@@ -17,19 +17,18 @@ from .contraction_cost import Costs
 from .contraction_form import Form, find_form
 from .contraction_plan import Plan, make_plan
 from .contraction_schedule import schedule_of, scheduled_plan
+from .contraction_words import find_words, with_views
 from .contraction_write import write_contraction
 from .kernels import KernelCode, Strides
 from .matvec import choose_dots, write_dots
 from .schedule import Contraction, Dots, Window, impossible
 from .target import Target
-from .window_plan import choose_window, window_plan
+from .window_choice import choose_window
+from .window_plan import window_plan
 from .window_write import write_window
 
 MOST_SCRATCH = 64 << 20
 """Bytes that a thread may use for packed blocks."""
-_BETTER = 0.5
-"""By what factor reading copies of boxes must be estimated to be faster: its tiles are estimated
-as if they waited for nothing."""
 
 
 def match(
@@ -41,13 +40,19 @@ def match(
         return None
     if isinstance(schedule, Plan):
         return write_contraction(schedule, strides)
-    return _write(form, schedule, strides, target)
+    return _write(form, schedule, strides, target, constant)
 
 
-def _write(form: Form, schedule: Dots | Window, strides: Strides, target: Target) -> KernelCode:
+def _write(
+    form: Form,
+    schedule: Dots | Window,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> KernelCode:
     if isinstance(schedule, Dots):
         return write_dots(form, schedule, strides, target)
-    return write_window(window_plan(form, schedule, strides, target), strides)
+    return write_window(window_plan(form, schedule, strides, target, constant), strides)
 
 
 def choose(
@@ -66,12 +71,15 @@ def follow(
     constant: frozenset[Tensor],
 ) -> KernelCode:
     """The code of a kernel by a schedule; `Error` E0807 if it cannot be computed so."""
-    form = form_of(kernel, strides)
+    form = form_of(kernel, strides) or find_words(kernel, strides, target)
     if form is None:
         raise impossible("it is not a sum of products", kernel.name)
+    fits = isinstance(schedule, Contraction) and schedule.vector == "right"
+    if form.words is not None and not fits:
+        raise impossible("products of small integers have another register tile", kernel.name)
     if not isinstance(schedule, Contraction):
-        return _write(form, schedule, strides, target)
-    plan = scheduled_plan(form, schedule, strides, target, constant)
+        return _write(form, schedule, strides, target, with_views(form, constant))
+    plan = scheduled_plan(form, schedule, strides, target, with_views(form, constant))
     code = write_contraction(plan, strides)
     if code.scratch > MOST_SCRATCH:
         raise impossible(f"each thread needs {code.scratch >> 20} MB for its blocks", kernel.name)
@@ -89,15 +97,25 @@ def _choose(
 ) -> tuple[Form | None, Plan | Dots | Window | None]:
     form = form_of(kernel, strides)
     if form is None:
-        return None, None
-    dots = choose_dots(form, strides, target)
+        return _choose_words(kernel, strides, target, constant)
+    dots = choose_dots(form, strides, target, constant)
     if dots is not None:
         return form, dots
     plan = make_plan(form, strides, target, constant)
-    most = _BETTER * _cycles(plan, strides, target)
-    window = choose_window(form, strides, target, most)
+    window = choose_window(form, strides, target, constant, _cycles(plan, strides, target))
     if window is not None:
         return form, window
+    return form, plan if _is_worthwhile(plan, strides, target) else None
+
+
+def _choose_words(
+    kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> tuple[Form | None, Plan | None]:
+    """The same of products of small integers."""
+    form = find_words(kernel, strides, target)
+    if form is None:
+        return None, None
+    plan = make_plan(form, strides, target, with_views(form, constant))
     return form, plan if _is_worthwhile(plan, strides, target) else None
 
 

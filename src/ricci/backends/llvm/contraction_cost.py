@@ -5,8 +5,9 @@ The constants were measured; only their ratios matter.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...ir.nodes import Access, Expr
@@ -14,14 +15,19 @@ from .contraction_form import Operand, size
 from .contraction_space import flat_form, merge
 from .emit_access import extent_of
 from .kernels import Strides
-from .packing import MOST_STRIDE, contiguous_depth, is_plain, loop_order
+from .packing import MOST_STRIDE, Depth, contiguous_depth, is_plain, loop_order
 from .target import Target
 
 if TYPE_CHECKING:
     from .contraction_plan import Plan
 
+MOST_ROWS = 16
+"""Rows of a register tile."""
 _CALL = 30.0
 """Cycles to call a tile, to store its results, or to pack a panel."""
+_FAR_ROWS = 0.1
+"""Cycles per element of rows that are read in place from beyond the caches: each is another stretch
+of memory."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -46,6 +52,9 @@ class Costs:
         self.each = (k * multiply + _CALL * tiles * (1 + plan.depth.blocks)) / elements
         self.each += _storing(plan, strides)
         self.row = k * _reading(plan.broadcast_source, plan.broadcast, plan.rows, plan, strides)
+        is_direct = plan.broadcast_source == "direct"
+        if is_direct and is_far(plan.broadcast, plan.depth, self.bytes, target):
+            self.row += _FAR_ROWS * k
         self.column = k * _reading(plan.vector_source, plan.vector, plan.panel, plan, strides)
 
     def until_done(self, row_block: int, lane_block: int) -> float:
@@ -73,7 +82,8 @@ class Costs:
         if held > room:
             cycles += rows * plan.depth.extent * 4.0
         if plan.vector_source == "direct":
-            cycles += read * 0.5
+            # short stretches, each of another page, come from memory more slowly
+            cycles += read * (0.8 if plan.is_streamed and columns * self.bytes < 4096 else 0.5)
         if plan.vector_source != "packed":
             far = self.columns * plan.depth.extent * self.bytes > target.l2 // 2
             cycles += read if far else 0.0
@@ -135,6 +145,11 @@ def _reading(source: str, operand: Operand, panel: int, plan: Plan, strides: Str
         return _packing(plan, operand, panel, strides)
     # what is prepared takes memory, and time to compile
     return 0.7 / plan.lanes if source == "prepared" else 0.0
+
+
+def is_far(operand: Operand, depth: Depth, bytes_of: int, target: Target) -> bool:
+    """Whether an operand is more than the caches of a core hold."""
+    return operand.extent * depth.extent * bytes_of > target.l2
 
 
 def _clashes(plan: Plan, strides: Strides) -> float:
@@ -201,40 +216,55 @@ def _run(
     return max(1.0, min(float(lanes), panel / max(pieces, panel / lanes)))
 
 
-def best_tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int]:
+@functools.lru_cache(256)
+def best_tile(
+    rows: int, columns: int, lanes: int, target: Target, most_rows: int = MOST_ROWS
+) -> tuple[int, int]:
     """Rows and vectors of the register tile that waste least."""
-    found = [(_tile_cost(rows, columns, r, v, lanes, target), r, v) for r, v in tiles(target)]
-    _, r, v = min(found)
+    shapes = [(r, v) for r, v in tiles(target) if r <= most_rows]
+    _, r, v = min((_tile_cost(rows, columns, r, v, lanes, target), r, v) for r, v in shapes)
     return min(r, rows), min(v, -(-columns // lanes))
 
 
-def tiles(target: Target) -> Iterator[tuple[int, int]]:
+@functools.lru_cache(8)
+def tiles(target: Target) -> tuple[tuple[int, int], ...]:
     """The register tiles that leave room for the vectors and one broadcast."""
+    found = []
     for vectors in range(1, 9):
-        most = (target.registers - 1 - vectors) // vectors
-        for rows in range(1, min(most, 16) + 1):
-            yield rows, vectors
+        for rows in range(1, MOST_ROWS + 1):
+            kept = vectors if target.fused else min(rows, vectors)
+            if rows * vectors + kept < target.registers:
+                found.append((rows, vectors))
+    return tuple(found)
 
 
 def _tile_cost(rows: int, columns: int, r: int, v: int, lanes: int, target: Target) -> float:
     """Cycles per k for the whole result."""
     total = 0.0
     wide = -(-columns // lanes)
-    for count, height in _cut(rows, r):
-        for times, width in _cut(wide, v):
+    for count, height in equal_pieces(rows, r):
+        for times, width in equal_pieces(wide, v):
             total += count * times * _cycles(height, width, target)
     return total
 
 
-def _cut(extent: int, step: int) -> list[tuple[int, int]]:
-    """Pieces of an extent: how many, and how long."""
+def multiply_adds(rows: int, vectors: int, target: Target) -> float:
+    """Half cycles that the arithmetic units take for one k of a tile."""
+    if target.fused:
+        return rows * vectors
+    # products, sums, and the shuffles that broadcast, share three units
+    return (2 * rows * vectors + rows) * 2 / 3
+
+
+def equal_pieces(extent: int, step: int) -> list[tuple[int, int]]:
+    """Pieces of an extent, and the rest: how many, and how long."""
     pieces = [(extent // step, step), (1, extent % step)]
     return [(n, s) for n, s in pieces if n and s]
 
 
 def _cycles(rows: int, vectors: int, target: Target) -> float:
     """Cycles of one k of a tile: multiply-adds, their latency, or loads; a little for the loop."""
-    work = rows * vectors
+    work = multiply_adds(rows, vectors, target)
     latency = target.accumulators / 2
     loads = vectors * (1 + vectors * 0.02) + rows * 0.5
     return max(work, latency, loads) + 0.05 * loads + 0.5

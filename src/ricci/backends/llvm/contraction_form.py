@@ -9,16 +9,18 @@ subscripts: an operand is a whole expression of its indices, with the guards of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DType
 from ...ir.loops import Reduce
-from ...ir.nodes import Access, Binary, Const, Expr, Index, Local, Select, Unary
+from ...ir.nodes import Access, Binary, Cast, Const, Expr, Index, Local, Select, Unary
 from ...ir.rewrite import free_indices, has_guard, nodes_through_locals
+from .contraction_transpose import Loading
 from .emit_access import extent_of, linear
 from .kernels import Strides
 from .sizes import likely, row_major, sizes_of
+from .words import Words
 
 _MOST_FACTORS = 8
 _TYPES = (DType.FLOAT32, DType.FLOAT64)
@@ -33,6 +35,8 @@ class Operand:
 
     value: Expr
     indices: tuple[Index, ...]
+    flip: bool = False
+    """Whether the highest bit of each byte is to be changed."""
 
     @property
     def extent(self) -> int:
@@ -43,12 +47,32 @@ class Operand:
         """The operand, if it is nothing but an access whose elements all exist."""
         return self.value if isinstance(self.value, Access) else None
 
+    @property
+    def stored(self) -> Access | None:
+        """The operand as memory has it, if it is an access but for what `loading` says."""
+        value = self.value
+        if isinstance(value, Cast) and value.dtype is DType.FLOAT32:
+            inner = value.operand
+            narrow = inner.dtype in (DType.FLOAT16, DType.BFLOAT16)
+            return inner if narrow and isinstance(inner, Access) else None
+        return self.access
+
+    @property
+    def loading(self) -> Loading:
+        """What makes elements of the operand from those in memory."""
+        if self.flip:
+            return "flip"
+        if self.stored is None or self.stored is self.value:
+            return "plain"
+        return "float16" if self.stored.dtype is DType.FLOAT16 else "bfloat16"
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """A kernel as a contraction: sums of `left * right`, times `scale`.
 
-    `batch` are the result's indices in both or neither operand.
+    `batch` are the result's indices in both or neither operand. If there are `words`, elements of
+    the operands are words of several factors, and the right one fills the vectors.
     """
 
     kernel: Reduce
@@ -58,6 +82,7 @@ class Form:
     batch: tuple[Index, ...]
     reduced: tuple[Index, ...]
     scale: float
+    words: Words | None = None
 
 
 def size(indices: Iterable[Index]) -> int:
@@ -67,25 +92,26 @@ def size(indices: Iterable[Index]) -> int:
 
 def find_form(kernel: Reduce, strides: Strides) -> Form | None:
     """The kernel as a contraction that moves least memory, or None if it is none."""
-    if not _is_candidate(kernel):
+    if not is_candidate(kernel, _TYPES):
         return None
-    factors = list(_factors(kernel.values[0]))
-    scale = math.prod(float(f.value) for f in factors if isinstance(f, Const))
-    factors = [f for f in factors if not isinstance(f, Const)]
-    if not 2 <= len(factors) <= _MOST_FACTORS or not _fold_condition(kernel.condition, factors):
+    parts = list(factors(kernel.values[0]))
+    scale = math.prod(float(f.value) for f in parts if isinstance(f, Const))
+    parts = [f for f in parts if not isinstance(f, Const)]
+    if not 2 <= len(parts) <= _MOST_FACTORS or not _fold_condition(kernel.condition, parts):
         return None
-    order = _by_stride(kernel, strides)
-    forms = [f for f in _splits(kernel, factors, scale, order) if f is not None]
+    order = by_stride(kernel, strides)
+    forms = [f for f in _splits(kernel, parts, scale, order) if f is not None]
     return min(forms, key=_traffic, default=None)
 
 
-def _is_candidate(kernel: Reduce) -> bool:
+def is_candidate(kernel: Reduce, types: Sequence[DType]) -> bool:
+    """Whether a kernel computes plain sums of one of some types."""
     return (
         kernel.op == "add"
         and len(kernel.targets) == 1
         and bool(kernel.reduced)
-        and kernel.values[0].dtype in _TYPES
-        and kernel.targets[0].tensor.dtype.is_real
+        and kernel.values[0].dtype in types
+        and kernel.targets[0].tensor.dtype is not DType.BOOL
         and kernel.targets[0].dtype == kernel.results[0].dtype
         and size((*kernel.domain, *kernel.reduced)) > 0
         and not has_guard(*kernel.initial, *kernel.results, kernel.targets[0])
@@ -99,34 +125,34 @@ def _unused(kernel: Reduce) -> list[Local]:
     return [x for x in kernel.locals if id(x) not in used]
 
 
-def _factors(expr: Expr) -> Iterator[Expr]:
+def factors(expr: Expr) -> Iterator[Expr]:
     """The factors of a product, in the order written; a divisor becomes a reciprocal."""
     match expr:
         case Binary(op="mul", lhs=lhs, rhs=rhs):
-            yield from _factors(lhs)
-            yield from _factors(rhs)
+            yield from factors(lhs)
+            yield from factors(rhs)
         case Binary(op="div", lhs=lhs, rhs=rhs):
-            yield from _factors(lhs)
+            yield from factors(lhs)
             yield Binary("div", Const(1.0, expr.dtype), rhs)
         case Local(value=value):
-            yield from _factors(value)
+            yield from factors(value)
         case Unary(op="neg", operand=operand):
             yield Const(-1.0, expr.dtype)
-            yield from _factors(operand)
+            yield from factors(operand)
         case _:
             yield expr
 
 
-def _fold_condition(condition: Expr | None, factors: list[Expr]) -> bool:
+def _fold_condition(condition: Expr | None, parts: list[Expr]) -> bool:
     """Makes a condition part of factors that know its indices; whether that was possible.
 
     A term that it leaves out becomes zero, as one that a guard leaves out.
     """
-    for part in () if condition is None else _conjuncts(condition):
-        needed = set(free_indices(part))
-        for k, factor in enumerate(factors):
+    for test in () if condition is None else _conjuncts(condition):
+        needed = set(free_indices(test))
+        for k, factor in enumerate(parts):
             if needed <= set(free_indices(factor)):
-                factors[k] = Select(part, factor, Const(0.0, factor.dtype))
+                parts[k] = Select(test, factor, Const(0.0, factor.dtype))
                 break
         else:
             return False
@@ -141,7 +167,7 @@ def _conjuncts(expr: Expr) -> Iterator[Expr]:
         yield expr
 
 
-def _by_stride(kernel: Reduce, strides: Strides) -> tuple[Index, ...]:
+def by_stride(kernel: Reduce, strides: Strides) -> tuple[Index, ...]:
     """The indices of the domain, those of the target's largest strides first."""
     target = kernel.targets[0]
     steps = strides.get(target.tensor) or row_major(sizes_of(target.tensor.shape))

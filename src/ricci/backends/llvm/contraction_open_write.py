@@ -106,6 +106,7 @@ class _Writer:
             prepare=tuple(self.prepared.values()),
             sizes=tuple(self.frame.symbols),
             counted=True,
+            template=codes[0].template,
         )
 
     # ------------------------------------------------------------------ what is to do

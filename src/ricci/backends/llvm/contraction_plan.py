@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
-from .contraction_cost import Costs, best_tile, estimate
+from .contraction_cost import MOST_ROWS, Costs, best_tile, estimate, is_far
 from .contraction_form import Form, Operand, size
 from .contraction_space import Space, flat_form, merge
 from .emit_access import extent_of, shape_of
@@ -29,6 +29,9 @@ _FREE = 1 << 18
 """Elements that prepared panels may have in any case."""
 _STREAMS = 8
 """Rows of a big operand that are read at the same time."""
+_FEW, _EXACT = 8, 512
+"""With this many rows, time goes by reading the other operand, and sums may as well be more exact:
+the more terms are added up one by one, the less."""
 _STRETCH = 8192
 """Bytes read of each of them before going on to the next rows, at least."""
 
@@ -58,6 +61,10 @@ class Plan:
     """How many blocks a chunk does."""
     ragged: bool = False
     """Whether tiles may begin and end anywhere along the vector side."""
+    is_streamed: bool = False
+    """Whether a big vector side is read straight from memory, a few rows at a time."""
+    asks_ahead: bool = False
+    """Whether a tile asks for the rows of the next, which lie beyond the caches."""
 
     @property
     def panel(self) -> int:
@@ -93,6 +100,8 @@ class Plan:
 def make_plan(form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]) -> Plan:
     """The cheapest of the ways to assign the sides and to read them."""
     sides = [(form.left, form.right), (form.right, form.left)]
+    if form.words is not None:
+        sides, target = sides[:1], form.words.room(target)
     plans = [p for a, b in sides for p in plans_of_sides(form, a, b, strides, target, constant)]
     return min(plans, key=lambda plan: estimate(plan, strides, target))
 
@@ -123,10 +132,10 @@ def sources_of(
     if is_direct(operand, depth.indices, strides):
         if not is_vector or step_of(operand, operand.indices, strides) == 1:
             yield "direct"
-    yield "prepared" if _may_prepare(operand, depth, constant) else "packed"
+    yield "prepared" if may_prepare(operand, depth, constant) else "packed"
 
 
-def _may_prepare(operand: Operand, depth: Depth, constant: frozenset[Tensor]) -> bool:
+def may_prepare(operand: Operand, depth: Depth, constant: frozenset[Tensor]) -> bool:
     """Whether an operand is constant, and its panels take not much more memory than it does."""
     read = {a.tensor for a in accesses(operand.value)}
     used = [i for i in free_indices(operand.value) if i not in depth.indices]
@@ -149,10 +158,16 @@ def _plan(
     target: Target,
 ) -> Plan:
     lanes = target.lanes(form.dtype)
-    rows, vectors = best_tile(broadcast.extent, vector.extent, lanes, target)
-    panel, bytes_of = vectors * lanes, form.dtype.numpy().itemsize
+    bytes_of = form.dtype.numpy().itemsize
+    asks = is_asked_ahead(broadcast, broadcast_source, _STREAMS, depth, strides, bytes_of, target)
+    most_rows = _STREAMS if asks else MOST_ROWS
+    rows, vectors = best_tile(broadcast.extent, vector.extent, lanes, target, most_rows)
+    panel = vectors * lanes
     streams = vector_source == "direct" and depth.extent * vector.extent * bytes_of > target.l2
-    depth = _blocked(depth, _STREAMS if streams else _panel_depth(rows, bytes_of, target))
+    most = _panel_depth(rows, bytes_of, target)
+    if broadcast.extent <= _FEW:
+        most = min(most, _EXACT)
+    depth = _blocked(depth, _STREAMS if streams else most)
     plan = Plan(
         form,
         broadcast,
@@ -164,8 +179,10 @@ def _plan(
         rows,
         vectors,
         -(-broadcast.extent // rows) * rows,
-        _streamed_block(vector, panel, bytes_of) if streams else panel,
+        _streamed_block(vector, panel, bytes_of, target) if streams else panel,
         is_across(form, vector, strides),
+        is_streamed=streams,
+        asks_ahead=asks,
     )
     return plan if streams else _with_blocks(plan, strides, target)
 
@@ -210,12 +227,12 @@ def _blocked(depth: Depth, limit: int) -> Depth:
     return Depth(depth.indices, split, -(-extent // min(blocks, extent)))
 
 
-def _streamed_block(vector: Operand, panel: int, bytes_of: int) -> int:
+def _streamed_block(vector: Operand, panel: int, bytes_of: int, target: Target) -> int:
     """Columns of a chunk that reads a big vector operand straight from memory: a few long
-    stretches at a time."""
+    stretches at a time, but no core without any."""
     least = -(-_STRETCH // (bytes_of * panel))
     panels = -(-vector.extent // panel)
-    return _even(panels, max(least, panels // 64)) * panel
+    return _even(panels, min(max(least, panels // 64), -(-panels // target.cores))) * panel
 
 
 def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
@@ -248,7 +265,7 @@ def _even(total: int, most: int) -> int:
 def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) -> bool:
     """Whether a tile can read the operand where it is: rows a common step apart, k another."""
     access = operand.access
-    if access is None or not is_plain(access):
+    if access is None or operand.flip or not is_plain(access):
         return False
     steps = flat_form(access, strides).indices
     return all(
@@ -256,6 +273,23 @@ def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) ->
         and all(isinstance(steps.get(i, 0), int) for i in part)
         for part in (operand.indices, reduced)
     )
+
+
+def is_asked_ahead(
+    operand: Operand,
+    source: Source,
+    rows: int,
+    depth: Depth,
+    strides: Strides,
+    bytes_of: int,
+    target: Target,
+) -> bool:
+    """Whether tiles read so many rows in place from beyond the caches, and these are short: then
+    the processor does not foresee where the next ones are, and there is room for them, too."""
+    if source != "direct" or not is_far(operand, depth, bytes_of, target):
+        return False
+    near = 4 * rows * depth.most * bytes_of <= target.l1
+    return near and step_of(operand, depth.indices, strides) == 1
 
 
 def step_of(operand: Operand, indices: tuple[Index, ...], strides: Strides) -> int:

@@ -8,6 +8,8 @@ Where sums are results as they are, a tile may store them itself: see `result_st
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from ...ir.nodes import Const
 from . import contraction_transpose as transpose
 from .builder import Builder
@@ -62,22 +64,7 @@ def write_results(frame: Frame, plan: Plan, strides: Strides) -> str:
     `c` holds the sums of `rows` rows from number `row`, of which the first `live` lanes
     from number `lane` count.
     """
-    outside = frame.builder
-    frame.builder = Builder(
-        "kernel.finish",
-        "ptr noalias %table, ptr noalias %c, i64 %outer, i64 %row, i64 %rows, i64 %lane, i64 %live",
-        "internal void",
-        "noinline",
-    )
-    writer = _Writer(frame, plan, strides)
-    writer.write()
-    frame.builder.line("ret void")
-    text = frame.builder.text()
-    outside.declarations |= frame.builder.declarations
-    if writer.across:
-        outside.declarations |= transpose.declarations(plan.form.dtype, plan.lanes)
-    frame.builder = outside
-    return text
+    return _write(frame, plan, strides, ("%rows", "%live"), "", ", i64 %rows, i64 %lane, i64 %live")
 
 
 def call_results(c: str, outer: str, row: str, rows: int, lane: str, live: str | int) -> str:
@@ -88,8 +75,56 @@ def call_results(c: str, outer: str, row: str, rows: int, lane: str, live: str |
     )
 
 
+def write_results_of(
+    frame: Frame, plan: Plan, strides: Strides, rows: int, live: int, run: int
+) -> str:
+    """The function that `call_results_of` calls: for tiles of one size, whose rows are in one run
+    of the result, and their lanes in runs of `run`."""
+    name = f".{rows}x{live}"
+    return _write(frame, plan, strides, (str(rows), str(live)), name, ", i64 %lane", run)
+
+
+def call_results_of(c: str, outer: str, row: str, rows: int, lane: str, live: int) -> str:
+    """The call of the function that `write_results_of` writes."""
+    return (
+        f"call void @kernel.finish.{rows}x{live}(ptr %table, ptr {c}, i64 {outer}, i64 {row}, "
+        f"i64 {lane})"
+    )
+
+
+def _write(
+    frame: Frame,
+    plan: Plan,
+    strides: Strides,
+    counts: tuple[str, str],
+    suffix: str,
+    parameters: str,
+    run: int = 0,
+) -> str:
+    outside = frame.builder
+    frame.builder = Builder(
+        f"kernel.finish{suffix}",
+        f"ptr noalias %table, ptr noalias %c, i64 %outer, i64 %row{parameters}",
+        "internal void",
+        "noinline",
+    )
+    writer = _Writer(frame, plan, strides, *counts, run)
+    writer.write()
+    frame.builder.line("ret void")
+    text = frame.builder.text()
+    outside.declarations |= frame.builder.declarations
+    if writer.across:
+        outside.declarations |= transpose.declarations(plan.form.dtype, plan.lanes)
+    frame.builder = outside
+    return text
+
+
 class _Writer:
-    def __init__(self, frame: Frame, plan: Plan, strides: Strides) -> None:
+    """`rows` and `live` are numbers if they are known, and then `run` is one of `live`'s runs."""
+
+    def __init__(
+        self, frame: Frame, plan: Plan, strides: Strides, rows: str, live: str, run: int
+    ) -> None:
         self.frame, self.plan, self.b = frame, plan, frame.builder
         self.kernel, self.dtype = plan.form.kernel, plan.form.dtype
         self.scalar = scalar_type(self.dtype)
@@ -97,6 +132,8 @@ class _Writer:
         self.rows = merge(plan.broadcast.indices, exprs, strides)
         self.columns = merge(plan.vector.indices, exprs, strides)
         self.across = plan.across
+        self.count, self.live, self.run = rows, live, run
+        self.known = not rows.startswith("%")
 
     def write(self) -> None:
         batch = Space(tuple((i,) for i in self.plan.form.batch if extent_of(i) > 1))
@@ -113,33 +150,46 @@ class _Writer:
     def _write_along(self, given: Places) -> None:
         """Row by row of the tile."""
         b, plan = self.b, self.plan
-        with b.loop("0", "%rows") as loop:
+        with b.loop(0, _number(self.count)) as loop:
             places = given | decode(b, self.rows, plus(b, "%row", loop.index))
             base = self._element("%c", times(b, loop.index, plan.panel))
             whole = plan.vector.extent % plan.lanes == 0 and not plan.ragged
-            walk = Walk(self.columns, plan.lanes, whole)
-            walk.write(b, "%lane", "%live", lambda step: self._store(places, step, base))
+            for first, count in self._stretches():
+                walk = Walk(self.columns, plan.lanes, whole, self.known)
+                at = self._element(base, str(first))
+                walk.write(b, plus(b, "%lane", str(first)), count, self._storing(places, at))
+
+    def _storing(self, given: Places, base: str) -> Callable[[Step], None]:
+        return lambda step: self._store(given, step, base)
+
+    def _stretches(self) -> Iterator[tuple[int, str]]:
+        """Where the parts of a row of a tile begin that are walked through, and their lengths."""
+        if not self.known:
+            yield 0, self.live
+            return
+        for first in range(0, int(self.live), self.run):
+            yield first, str(min(self.run, int(self.live) - first))
 
     def _write_across(self, given: Places) -> None:
         """Column by column of the transposed tile."""
         b, plan = self.b, self.plan
         stride = -(-plan.rows // plan.lanes) * plan.lanes
         turned = b.reserve(f"alloca [{stride * plan.panel} x {self.scalar}], align 64")
-        with b.loop("0", "%rows", plan.lanes) as down:
-            rows = smin(b, minus(b, "%rows", down.index), str(plan.lanes))
+        with b.loop(0, _number(self.count), plan.lanes) as down:
+            rows = smin(b, minus(b, self.count, down.index), str(plan.lanes))
             source = self._element("%c", times(b, down.index, plan.panel))
-            with b.loop("0", "%live", plan.lanes) as right:
-                columns = smin(b, minus(b, "%live", right.index), str(plan.lanes))
+            with b.loop(0, _number(self.live), plan.lanes) as right:
+                columns = smin(b, minus(b, self.live, right.index), str(plan.lanes))
                 start = self._element(source, right.index)
                 to = self._element(turned, plus(b, times(b, right.index, stride), down.index))
                 b.line(
                     transpose.call_transpose(start, str(plan.panel), rows, columns, to, str(stride))
                 )
-        with b.loop("0", "%live") as loop:
+        with b.loop(0, _number(self.live)) as loop:
             places = given | decode(b, self.columns, plus(b, "%lane", loop.index))
             base = self._element(turned, times(b, loop.index, stride))
-            walk = Walk(self.rows, plan.lanes)
-            walk.write(b, "%row", "%rows", lambda step: self._store(places, step, base))
+            walk = Walk(self.rows, plan.lanes, inside=self.known)
+            walk.write(b, "%row", self.count, self._storing(places, base))
 
     def _store(self, given: Places, step: Step, base: str) -> None:
         """Results from the sums of some points."""
@@ -147,6 +197,9 @@ class _Writer:
         full = with_lanes(self.scalar, lanes)
         at = self._element(base, step.flat)
         total = b.op(f"load {full}, ptr {at}, align {width(self.dtype)}")
+        if step.mask.each is not None:  # beyond, functions of what was left there may be slow
+            on = f"{with_lanes('i1', lanes)} {step.mask.each}"
+            total = b.op(f"select {on}, {full} {total}, {full} zeroinitializer")
         if self.plan.form.scale != 1.0:
             scale = splat(literal(self.plan.form.scale, self.dtype), self.scalar, lanes)
             total = b.op(f"fmul {full} {total}, {scale}")
@@ -154,7 +207,12 @@ class _Writer:
         point = self.frame.point(lanes, places, mask=step.mask)
         start = kernel.initial[0]
         if not (isinstance(start, Const) and start.value == 0):
-            total = b.op(f"fadd {full} {total}, {point.vector(point.value(start))}")
+            add = "add" if self.dtype.is_int else "fadd"
+            total = b.op(f"{add} {full} {total}, {point.vector(point.value(start))}")
         known = {kernel.accumulators[0]: Value(total, self.dtype, lanes > 1)}
         point = self.frame.point(lanes, places, mask=step.mask, values=known)
         point.store(kernel.targets[0], point.value(kernel.results[0]))
+
+
+def _number(count: str) -> int | str:
+    return count if count.startswith("%") else int(count)

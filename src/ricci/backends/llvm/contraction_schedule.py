@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from ...ir.nodes import Tensor
 from .contraction_form import Form, Operand
-from .contraction_plan import MOST_CHUNKS, Plan, is_across, reduced_loops, sources_of
+from .contraction_plan import (
+    MOST_CHUNKS,
+    Plan,
+    is_across,
+    is_asked_ahead,
+    reduced_loops,
+    sources_of,
+)
 from .emit_access import extent_of
 from .kernels import Strides
 from .packing import Depth
@@ -62,11 +69,15 @@ def scheduled_plan(
             raise impossible(_why_not(operand, form, source), name)
     lanes = target.lanes(form.dtype)
     panel = s.vectors * lanes
+    asks = is_asked_ahead(
+        broadcast, s.broadcast_source, s.rows, depth, strides, form.dtype.numpy().itemsize, target
+    )
     row_block = _whole(min(s.row_block, broadcast.extent), s.rows)
     lane_block = _whole(min(s.lane_block, vector.extent), panel)
     plan = Plan(
         form, broadcast, vector, s.broadcast_source, s.vector_source, depth, lanes, s.rows,
         s.vectors, row_block, lane_block, is_across(form, vector, strides),
+        asks_ahead=asks,
     )  # fmt: skip
     return _with_grain(plan, s.grain)
 

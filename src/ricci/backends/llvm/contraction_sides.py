@@ -166,6 +166,7 @@ def write_prepare(side: Side, strides: Strides) -> Prepare:
         frozenset(b.declarations),
         sites=tuple(frame.sites),
         work=2.0 * size(side.packing.outer) * depth.extent * side.padded,
+        template="packing",
     )
     return Prepare(code, side.prepared)
 
@@ -173,10 +174,13 @@ def write_prepare(side: Side, strides: Strides) -> Prepare:
 def transposing(
     frame: Frame, packed: Sequence[Side], strides: Strides, dtype: DType, lanes: int
 ) -> str:
-    """The function that transposes blocks, if packing some sides needs it."""
-    for side in packed:
-        p = side.packing
-        if contiguous_depth(p.operand, p.depth, p.lanes, strides) is not None:
-            frame.builder.declarations |= transpose.declarations(dtype, lanes)
-            return transpose.write_transpose(dtype, lanes)
-    return ""
+    """The functions that transpose blocks, if packing some sides needs them."""
+    packings = [side.packing for side in packed]
+    loadings = {
+        p.operand.loading
+        for p in packings
+        if contiguous_depth(p.operand, p.depth, p.lanes, strides) is not None
+    }
+    for loading in loadings:
+        frame.builder.declarations |= transpose.declarations(dtype, lanes, loading)
+    return "".join(transpose.write_transpose(dtype, lanes, loading) for loading in sorted(loadings))

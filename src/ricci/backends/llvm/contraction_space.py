@@ -53,6 +53,8 @@ def flat_form(access: Access, strides: Strides) -> Linear:
 def merge(indices: Sequence[Index], exprs: Sequence[Expr], strides: Strides) -> Space:
     """The space of some indices, as few groups as all accesses of the expressions allow."""
     indices = [i for i in indices if extent_of(i) > 1]
+    if len(indices) < 2:
+        return Space(tuple((i,) for i in indices))
     forms = [flat_form(a, strides) for a in accesses(*exprs)]
     fixed = _unmergeable(exprs)
     groups: list[tuple[Index, ...]] = []
@@ -141,18 +143,22 @@ class Walk:
     """A walk over `begin <= flat < begin + count` of a space, `lanes` points at a time.
 
     A step never crosses from one run of the last group to the next. If `whole`, `begin` and
-    `count` are multiples of `lanes`.
+    `count` are multiples of `lanes`; if `inside`, the walk stays within one run.
     """
 
     space: Space
     lanes: int
     whole: bool = False
+    inside: bool = False
 
     def write(self, b: Builder, begin: str, count: str, body: Body) -> None:
         """Write the loops around `body`."""
         groups = self.space.groups
         if not groups:
             body(Step({}, 1, Mask(), "1", "0"))
+            return
+        if self.inside:
+            self._stretch(b, decode(b, self.space, begin), count, body)
             return
         if len(groups) == 1:
             self._run(b, {}, begin, plus(b, begin, count), "0", body)
@@ -201,9 +207,31 @@ class Walk:
                 left = b.op(f"sub i64 {high}, {rest}")
                 at(rest, lanes, Mask(None, prefix_mask(b, lanes, left)), left)
 
+    def _stretch(self, b: Builder, places: Places, count: str, body: Body) -> None:
+        """The next `count` points, a number known now, all of one run."""
+        last, lanes, total = self.space.groups[-1][-1], self.lanes, int(count)
+        start = places[last].base or "0"
+
+        def at(offset: str, lanes: int, mask: Mask, live: int) -> None:
+            here = Place(plus(b, start, offset), 0, lanes > 1)
+            body(Step(places | {last: here}, lanes, mask, str(live), offset))
+
+        full = total // lanes * lanes
+        if full == lanes:
+            at("0", lanes, Mask(), lanes)
+        elif full:
+            with b.loop(0, full, lanes) as loop:
+                at(loop.index, lanes, Mask(), lanes)
+        if total > full:
+            mask = Mask(None, prefix_mask(b, lanes, str(total - full)))
+            at(str(full), lanes, mask, total - full)
+
 
 def prefix_mask(b: Builder, lanes: int, count: str) -> str:
     """The mask of the first `count` lanes."""
+    if not count.startswith("%"):
+        bits = ", ".join(f"i1 {'true' if k < int(count) else 'false'}" for k in range(lanes))
+        return f"<{bits}>"
     full = with_lanes("i64", lanes)
     one = b.pure(f"insertelement {full} poison, i64 {count}, i64 0", count)
     zeros = f"<{lanes} x i32> zeroinitializer"

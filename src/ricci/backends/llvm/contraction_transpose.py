@@ -10,43 +10,74 @@ stages row and column numbers are exchanged:
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ...dtypes import DType
-from .emit_types import scalar_type, tag, width, with_lanes
+from .emit_types import scalar_type, splat, tag, width, with_lanes
+from .words import HIGH_BITS
 
 NAME = "kernel.transpose"
 
+Loading = Literal["plain", "flip", "float16", "bfloat16"]
+"""What is done to elements as they are read: nothing, the highest bit of each byte changed, or made
+float32 from narrow ones."""
 
-def call_transpose(source: str, step: str, rows: str, columns: str, to: str, stride: str) -> str:
+LEAST_NARROW = 16
+"""Elements of a vector from which on narrow ones are read under masks, by one instruction."""
+
+
+def call_transpose(
+    source: str,
+    step: str,
+    rows: str,
+    columns: str,
+    to: str,
+    stride: str,
+    loading: Loading = "plain",
+) -> str:
     """The call that writes `rows` x `columns` elements, at most a vector's length each, as
     `columns` rows, `stride` elements apart. Rows of the source are `step` elements apart.
 
     No other memory is touched; `rows` and `columns` must be positive.
     """
     return (
-        f"call void @{NAME}(ptr {source}, i64 {step}, i64 {rows}, i64 {columns}, ptr {to}, "
-        f"i64 {stride})"
+        f"call void @{_name(loading)}(ptr {source}, i64 {step}, i64 {rows}, "
+        f"i64 {columns}, ptr {to}, i64 {stride})"
     )
 
 
-def declarations(dtype: DType, lanes: int) -> set[str]:
+def _name(loading: Loading) -> str:
+    return NAME if loading == "plain" else f"{NAME}.{loading}"
+
+
+def declarations(dtype: DType, lanes: int, loading: Loading = "plain") -> set[str]:
     """The intrinsics of the function."""
     v, bits = with_lanes(scalar_type(dtype), lanes), with_lanes("i1", lanes)
     name = f"{tag(scalar_type(dtype), lanes)}.p0"
+    stored = _stored(dtype, loading)
+    u = with_lanes(stored, lanes)
     return {
-        f"declare {v} @llvm.masked.load.{name}(ptr, i32, {bits}, {v})",
+        f"declare {u} @llvm.masked.load.{tag(stored, lanes)}.p0(ptr, i32, {bits}, {u})",
         f"declare void @llvm.masked.store.{name}({v}, ptr, i32, {bits})",
         "declare i64 @llvm.smin.i64(i64, i64)",
     }
 
 
-def write_transpose(dtype: DType, lanes: int) -> str:
+def _stored(dtype: DType, loading: Loading) -> str:
+    """The type of the elements in memory."""
+    return {"float16": "half", "bfloat16": "i16"}.get(loading, scalar_type(dtype))
+
+
+def write_transpose(dtype: DType, lanes: int, loading: Loading = "plain") -> str:
     """The function that `call_transpose` calls."""
     scalar = scalar_type(dtype)
     v, name = with_lanes(scalar, lanes), f"{tag(scalar, lanes)}.p0"
     bits, align = with_lanes("i1", lanes), width(dtype)
+    stored = _stored(dtype, loading)
+    u, apart = with_lanes(stored, lanes), 2 if loading in ("float16", "bfloat16") else align
     lines = [
-        f"define internal void @{NAME}(ptr noalias readonly %from, i64 %step, i64 %rows, "
-        "i64 %columns, ptr noalias %to, i64 %stride) noinline {",
+        f"define internal void @{_name(loading)}(ptr noalias readonly %from, i64 %step, "
+        "i64 %rows, i64 %columns, ptr noalias %to, i64 %stride) noinline {",
         "entry:",
         "  %last = sub nsw i64 %rows, 1",
         *_prefix("in", "columns", lanes),
@@ -57,9 +88,10 @@ def write_transpose(dtype: DType, lanes: int) -> str:
         lines += [
             f"  %n{k} = call i64 @llvm.smin.i64(i64 {k}, i64 %last)",
             f"  %o{k} = mul nsw i64 %n{k}, %step",
-            f"  %p{k} = getelementptr {scalar}, ptr %from, i64 %o{k}",
-            f"  %r0.{k} = call {v} @llvm.masked.load.{name}(ptr %p{k}, i32 {align}, {bits} %in, "
-            f"{v} zeroinitializer)",
+            f"  %p{k} = getelementptr {stored}, ptr %from, i64 %o{k}",
+            f"  %x{k} = call {u} @llvm.masked.load.{tag(stored, lanes)}.p0(ptr %p{k}, "
+            f"i32 {apart}, {bits} %in, {u} zeroinitializer)",
+            *_loaded(f"%r0.{k}", f"%x{k}", v, lanes, loading),
         ]
     stages = lanes.bit_length() - 1
     for stage in range(stages):
@@ -74,6 +106,23 @@ def write_transpose(dtype: DType, lanes: int) -> str:
             f"{bits} %m{k})",
         ]
     return "\n".join([*lines, "  ret void", "}", ""])
+
+
+def _loaded(result: str, value: str, vector: str, lanes: int, loading: Loading) -> list[str]:
+    """Elements as they are computed with, from those in memory."""
+    words = with_lanes("i32", lanes)
+    match loading:
+        case "flip":
+            return [f"  {result} = xor {vector} {value}, {splat(HIGH_BITS, 'i32', lanes)}"]
+        case "float16":
+            return [f"  {result} = fpext {with_lanes('half', lanes)} {value} to {vector}"]
+        case "bfloat16":
+            return [
+                f"  {value}.w = zext {with_lanes('i16', lanes)} {value} to {words}",
+                f"  {value}.h = shl {words} {value}.w, {splat('16', 'i32', lanes)}",
+                f"  {result} = bitcast {words} {value}.h to {vector}",
+            ]
+    return [f"  {result} = bitcast {vector} {value} to {vector}"]
 
 
 def _prefix(name: str, count: str, lanes: int) -> list[str]:

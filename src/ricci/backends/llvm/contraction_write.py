@@ -29,6 +29,7 @@ from .contraction_space import (
     times,
 )
 from .emit import Frame
+from .emit_memory import prefetch
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
@@ -80,6 +81,7 @@ class _Writer:
             flops / (3.0 * plan.lanes),
             tuple(write_prepare(s, self.strides) for s in self.sides if s.prepared is not None),
             tuple(self.frame.symbols),
+            template="contraction",
         )
 
     def _functions(self) -> str:
@@ -92,8 +94,8 @@ class _Writer:
             self.b.declarations |= declarations(tile)
         text += write_results(self.frame, self.plan, self.strides)
         turning = transposing(self.frame, packed, self.strides, dtype, lanes)
-        if self.plan.across and not turning:
-            turning = transpose.write_transpose(dtype, lanes)
+        if self.plan.across and f"@{transpose.NAME}(" not in turning:
+            turning += transpose.write_transpose(dtype, lanes)
         return text + turning
 
     def _element(self, pointer: str, offset: str) -> str:
@@ -184,6 +186,8 @@ class _Writer:
 
     def _row_of_tiles(self, row: str, rows: int, block: Block, first: str, last: str) -> None:
         b, plan = self.b, self.plan
+        if plan.asks_ahead:
+            self._ask_ahead(row, rows, block)
         full = multiple(b, self.lane_count, plan.panel)
         if plan.vector.extent >= plan.panel:
             with b.loop("0", full, plan.panel) as loop:
@@ -193,6 +197,18 @@ class _Writer:
             some = b.pure(f"icmp slt i64 {full}, {self.lane_count}", full, self.lane_count)
             with b.when(some):
                 self._tile(row, rows, full, rest, block, first, last)
+
+    def _ask_ahead(self, row: str, rows: int, block: Block) -> None:
+        """Bring the rows of the next tile to the caches; after the last there need be no memory."""
+        b = self.b
+        pointer, apart, _ = self._rows_at(row, rows, block)
+        start = b.pure(f"getelementptr {self.scalar}, ptr {pointer}, i64 {rows * apart}", pointer)
+        length = self.plan.depth.most
+        stretches, length = (1, rows * length) if apart == length else (rows, length)
+        for k in range(stretches):
+            at = self._element(start, str(k * apart))
+            with b.loop(0, length * self.bytes, _ALIGN) as loop:
+                prefetch(b, at, loop.index)
 
     def _tile(
         self, row: str, rows: int, lane: str, live: int, block: Block, first: str, last: str
@@ -207,7 +223,8 @@ class _Writer:
         partial = is_result and live % plan.lanes > 0
         c_row = self.result_step if is_result and self.result_step else plan.panel
         shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked, partial)
-        tile = Tile(self.form.dtype, *shape)
+        far = plan.vector_source == "prepared" and self.form.words is None
+        tile = Tile(self.form.dtype, *shape, self.form.words, far)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         beyond = str(live % plan.lanes)

@@ -43,7 +43,8 @@ from .emit_access import (
     may_be_zero,
     subscript_is_safe,
 )
-from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Mask, Place, Value
+from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Kept, Mask, Place, Value, View
+from .emit_quotient import quotients
 from .emit_types import (
     literal,
     memory_type,
@@ -55,6 +56,7 @@ from .emit_types import (
 )
 from .kernels import Site, Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
+from .target import Target
 
 __all__ = ["FULL", "Address", "Frame", "Mask", "Place", "Point", "Value"]
 
@@ -62,16 +64,26 @@ __all__ = ["FULL", "Address", "Frame", "Mask", "Place", "Point", "Value"]
 class Frame:
     """The function of a kernel: its table of tensors and sizes, and its checks."""
 
-    def __init__(self, strides: Strides) -> None:
+    def __init__(self, strides: Strides, target: Target | None = None) -> None:
+        self.target = target
+        self.divides = target is not None and target.fused
+        """Whether quotients are made of multiply-adds where one divisor is that of a vector."""
         self.builder = Builder(
             "kernel", "ptr noalias %table, ptr noalias %scratch, i64 %begin, i64 %end"
         )
+        self.builder.scales = target is not None and target.scales
         self.tensors: list[Tensor] = []
         self.symbols: list[Symbol] = []
         self.sites: list[Site] = []
         self.written: set[Tensor] = set()
         """Tensors that the kernel may both read and write: their loads stay where they are."""
         self._strides = strides
+        self.local: dict[Tensor, Kept] = {}
+        """Tensors of which each thread keeps a part."""
+        self.ahead: dict[Tensor, int] = {}
+        """Bytes behind what is read of a tensor that will be wanted next."""
+        self.first = "0"
+        """The first point of the part that is kept."""
 
     def counting(self) -> Frame:
         """The function that says how many chunks there are: it reads the same table."""
@@ -82,13 +94,17 @@ class Frame:
 
     def part(self, name: str) -> Frame:
         """A function that this one calls: it reads the same table, and its checks are the same."""
-        other = Frame(self._strides)
+        other = Frame(self._strides, self.target)
         arguments = "ptr noalias %table, ptr noalias %scratch, i64 %begin, i64 %end"
         other.builder = Builder(name, arguments, "internal void", "noinline")
+        other.builder.scales = self.builder.scales
         other.tensors, other.symbols, other.sites = self.tensors, self.symbols, self.sites
+        other.local = self.local
         return other
 
     def strides(self, tensor: Tensor) -> tuple[Size, ...]:
+        if tensor in self.local:
+            return self.local[tensor].strides
         known = self._strides.get(tensor)
         return row_major(sizes_of(tensor.shape)) if known is None else known
 
@@ -100,6 +116,10 @@ class Frame:
 
     def pointer(self, tensor: Tensor) -> str:
         """The first element of a tensor."""
+        if tensor in self.local:
+            return self.local[tensor].pointer(self.builder, self.first)
+        if isinstance(tensor, View):
+            tensor = tensor.base
         if tensor not in self.tensors:
             self.tensors.append(tensor)
         return self.entry(1 + self.tensors.index(tensor))
@@ -207,6 +227,10 @@ class Point:
             self._memo[id(expr)] = known
         return known[1]
 
+    def know(self, expr: Expr, value: Value) -> None:
+        """Take this for the value of an expression."""
+        self._memo[id(expr)] = (expr, value)
+
     def vector(self, value: Value) -> str:
         """A value with all lanes."""
         if value.vector or self.lanes == 1:
@@ -292,6 +316,8 @@ class Point:
         (a, b), vector, _ = self.common(*values)
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype if expr.op not in LOGICAL else DType.BOOL
+        if expr.op == "div" and vector and not values[1].vector and self.frame.divides:
+            return Value(quotients(self.b, a, values[1].text, dtype, lanes), dtype, True)
         if expr.op in ("floordiv", "ceildiv", "mod") and dtype.is_int:
             b = self._checked_divisor(expr, b, dtype, lanes)
         text = emit_arith.binary(self.b, expr.op, a, b, dtype, lanes)

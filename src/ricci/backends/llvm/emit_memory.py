@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...dtypes import DType
 from ...ir.nodes import Access, Tensor
 from . import emit_arith
-from .builder import split_operand
+from .builder import Builder, split_operand
 from .emit_parts import Address, Value
 from .emit_types import memory_type, splat, tag, width, with_lanes
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 def load(point: Point, access: Access) -> Value:
     """The element of an access in each lane."""
-    address = point.address(access)
-    raw, vector = _read(point, access.tensor, address)
-    dtype = access.tensor.dtype
+    raw, vector = _read(point, access.tensor, point.address(access))
+    return as_value(point, access.tensor, raw, vector)
+
+
+def as_value(point: Point, tensor: Tensor, raw: str, vector: bool) -> Value:
+    """Elements as they are in memory, as a value."""
+    dtype = tensor.dtype
     if dtype is DType.BOOL:
         lanes = point.lanes if vector else 1
         raw = point.b.pure(
@@ -45,11 +49,20 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
         )
         return shuffled or _gather(point, type, align, address, stable), True
     if address.mask.is_full:
+        if tensor in point.frame.ahead:
+            prefetch(point.b, address.pointer, point.frame.ahead[tensor])
         return point.b.load(full, address.pointer, align, stable), True
     mask_text = point.mask_text(address.mask)
     name = f"llvm.masked.load.{tag(type, point.lanes)}.p0"
     raw = _masked_read(point, name, full, f"ptr {address.pointer}", align, mask_text, stable)
     return emit_arith.held(point.b, type, raw, point.lanes), True
+
+
+def prefetch(b: Builder, pointer: str, bytes: int | str) -> None:
+    """Bring a line to the cache that may be needed later; there need be no memory."""
+    b.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    place = b.pure(f"getelementptr i8, ptr {pointer}, i64 {bytes}", pointer, str(bytes))
+    b.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
 
 def _safe(point: Point, pointer: str, mask: str | None) -> str:

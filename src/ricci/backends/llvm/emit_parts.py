@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...dtypes import DType
+from ...ir.nodes import Tensor
+from .builder import Builder
 
 SAFE_BYTES = 64
 """Size of the place where loads and stores go that must have no effect."""
@@ -24,6 +26,13 @@ end:
   ret void
 }
 """
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class View(Tensor):
+    """The memory of another, compact tensor, taken for elements of another type."""
+
+    base: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,22 @@ class Mask:
 
 
 FULL = Mask()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where a thread keeps its part of a tensor: at `offset` in its scratch memory, elements
+    `strides` apart, from point `Frame.first` on. A point takes `step` bytes."""
+
+    offset: int
+    strides: tuple[int, ...]
+    step: int
+
+    def pointer(self, b: Builder, first: str) -> str:
+        """Where the first element of point 0 would be."""
+        back = b.pure(f"mul i64 {first}, {-self.step}", first)
+        place = b.pure(f"add i64 {back}, {self.offset}", back)
+        return b.pure(f"getelementptr i8, ptr %scratch, i64 {place}", place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -51,7 +52,8 @@ class Step:
     the symbol with `.count` tells the chunks. A `jump` goes on at step `target`; `unless` does so
     if the bool at its first slot is false; `back` does, and counts the turns of loops. A `point`
     lets the entries `places` (step and slot) of tables point to one of the slots after the first,
-    which holds its number.
+    which holds its number. `number` is that of the kernel in the program, and `template` the kind
+    of its code.
     """
 
     kind: StepKind
@@ -65,6 +67,8 @@ class Step:
     counted: bool = False
     target: int = 0
     places: tuple[tuple[int, int], ...] = ()
+    number: int = -1
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +117,22 @@ def build_parts(
     program: Program, target: Target, schedules: Schedules = NO_SCHEDULES
 ) -> tuple[Image, list[int]]:
     """The image, and the number of the first step of each of the program's actions."""
+    image, codes, starts = arrange(program, target, schedules)
+    return replace(image, code=_compile(list(codes.items()), target)), starts
+
+
+def arrange(
+    program: Program, target: Target, schedules: Schedules = NO_SCHEDULES
+) -> tuple[Image, dict[str, KernelCode], list[int]]:
+    """The image without object code, the kernels by symbol, and the number of the first step of
+    each of the program's actions."""
     builder = _ImageBuilder(program, target, schedules)
     prepare = builder.prepared(program.prepare)
     steps = builder.steps(program.actions)
     if not builder.has_schedules_of_its_own():
-        return build_parts(program, target)
+        return arrange(program, target)
     image = Image(
-        _compile(list(builder.codes.items()), target),
+        (),
         tuple(map(info, program.inputs)),
         tuple(map(info, program.outputs)),
         tuple(map(info, program.variables)),
@@ -132,7 +145,7 @@ def build_parts(
         program.defined,
         program.checks,
     )
-    return image, builder.starts
+    return image, builder.codes, builder.starts
 
 
 def constant_tensors(program: Program) -> frozenset[Tensor]:
@@ -155,12 +168,12 @@ def _compile(codes: list[tuple[str, KernelCode]], target: Target) -> tuple[bytes
     return tuple(compile_text(module_text(p, target), target, level) for p, level in parts)
 
 
-def program_text(program: Program, target: Target) -> str:
-    """The LLVM text of all kernels, for people."""
-    builder = _ImageBuilder(program, target)
-    builder.prepared(program.prepare)
-    builder.steps(program.actions)
-    return module_text(list(builder.codes.items()), target)
+def program_text(program: Program, target: Target, numbers: Container[int] | None = None) -> str:
+    """The LLVM text of all kernels, or of those of a call with these numbers, for people."""
+    image, codes, _ = arrange(program, target)
+    if numbers is not None:
+        codes = {s.symbol: codes[s.symbol] for s in image.steps if s.number in numbers}
+    return module_text(list(codes.items()), target)
 
 
 def info(tensor: Tensor) -> Info:
@@ -189,6 +202,9 @@ class _ImageBuilder:
     """By symbol: kernels of equal text are compiled once."""
     packing: list[Step] = field(default_factory=list)
     _rows: list[Step] = field(default_factory=list)
+
+    _count: int = 0
+    """How many kernels of a call there have been."""
 
     def __post_init__(self) -> None:
         self._alike = Codes(self.target, self.program.strides, self.schedules)
@@ -251,7 +267,8 @@ class _ImageBuilder:
             self.kept.append(_block_size(extra.output))
             self.packing.append(self._step(f"{kernel.name}: prepare", extra.code))
         if code.chunks:
-            self._rows.append(self._step(kernel.name, code))
+            self._rows.append(self._step(kernel.name, code, self._count))
+        self._count += 1
 
     def _choose(self, choice: Choose) -> None:
         unless = self._jump("unless", choice.test)
@@ -281,7 +298,7 @@ class _ImageBuilder:
         """Let a jump end here."""
         self._rows[jump] = replace(self._rows[jump], target=len(self._rows))
 
-    def _step(self, name: str, code: KernelCode) -> Step:
+    def _step(self, name: str, code: KernelCode, number: int = -1) -> Step:
         symbol = "k" + hashlib.sha256(code.text.encode()).hexdigest()[:24]
         self.codes.setdefault(symbol, code)
         slots = [self._places[t] for t in code.tensors]
@@ -289,7 +306,7 @@ class _ImageBuilder:
         shared = code.chunks > 1 and code.work >= WORTH_SHARING
         return Step(
             "kernel", name, tuple(slots), symbol, code.chunks, shared, code.scratch, code.sites,
-            code.counted,
+            code.counted, number=number, template=code.template,
         )  # fmt: skip
 
 

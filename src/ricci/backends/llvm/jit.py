@@ -22,8 +22,8 @@ _setup = Lock()
 
 @functools.cache
 def _initialise() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
 
 
 @functools.lru_cache(8)
@@ -40,17 +40,19 @@ def machine(target: Target, level: int = 2) -> llvm.TargetMachine:
 def module_text(codes: Sequence[tuple[str, KernelCode]], target: Target) -> str:
     """One module of several kernels, each under its symbol."""
     declarations = sorted({d for _, code in codes for d in code.declarations})
-    width = 8 * target.vector_bytes
     parts = [f'target triple = "{target.triple}"', *declarations]
     for symbol, code in codes:
         text = re.sub(r"@kernel\b", f"@{symbol}", code.text)
-        parts.append(_with_attributes(text, width))
+        parts.append(_with_attributes(text, target))
     return "\n".join(parts)
 
 
-def _with_attributes(text: str, width: int) -> str:
+def _with_attributes(text: str, target: Target) -> str:
     """Functions may use the whole vector registers and know that nothing is thrown."""
+    width = 8 * target.vector_bytes
     flags = f'nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
+    if target.sve:
+        flags = f"nounwind vscale_range({width // 128},{width // 128})"
     return re.sub(r"^(define [^\n]*?)\s*\{$", rf"\1 {flags} {{", text, flags=re.M)
 
 
@@ -59,6 +61,17 @@ def compile_text(text: str, target: Target, level: int = 2) -> bytes:
     _initialise()
     with llvm.parse_assembly(text) as module:
         return bytes(machine(target, level).emit_object(module))
+
+
+def compile_object(text: str, target: Target) -> bytes:
+    """The object file of a module for a linker: its code may be loaded at any address."""
+    _initialise()
+    linked = llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="default"
+    )
+    with llvm.parse_assembly(text) as module:
+        module.data_layout = str(linked.target_data)
+        return bytes(linked.emit_object(module))
 
 
 def assembly(text: str, target: Target) -> str:

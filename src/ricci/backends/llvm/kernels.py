@@ -68,6 +68,8 @@ class KernelCode:
     prepare: tuple[Prepare, ...] = ()
     sizes: tuple[Symbol, ...] = ()
     counted: bool = False
+    template: str = "nest"
+    """What kind of code it is, for people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,16 @@ class Reals:
         biased = self.bitwise("add", k, self.whole(self.bias))
         return self.from_bits(self.bitwise("shl", biased, self.whole(self.precision - 1)))
 
+    def scaled(self, x: str, k: str) -> str | None:
+        """`x * 2**k` for whole `k`, rounded once, if there is an instruction for it."""
+        if not self.b.scales or self.bits * self.lanes != 512:
+            return None
+        kind, mask = ("ps", "i16") if self.bits == 32 else ("pd", "i8")
+        return self.b.call(
+            self.type, f"llvm.x86.avx512.mask.scalef.{kind}.512",
+            f"{self.type} {x}", f"{self.type} {k}", f"{self.type} {x}", f"{mask} -1", "i32 4",
+        )  # fmt: skip
+
     # -------------------------------------------------------------- conversion
 
     def converted(self, x: str, target: Reals) -> str:

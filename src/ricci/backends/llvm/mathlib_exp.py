@@ -17,12 +17,13 @@ from .mathlib_core import Reals
 # ---------------------------------------------------------------- exponential
 
 
-def _reduced(r: Reals, x: str) -> tuple[str, str]:
-    """`k` and `t` with `x = k ln 2 + t` and `|t| <= ln 2 / 2`, in Cody and Waite's two steps."""
+def _reduced(r: Reals, x: str) -> tuple[str, str, str]:
+    """`k`, as a real and as an integer, and `t` with `x = k ln 2 + t` and `|t| <= ln 2 / 2`, in
+    Cody and Waite's two steps."""
     high, low = tables.LN2_32 if r.bits == 32 else tables.LN2_64
     whole, k = r.nearest(r.mul(x, r.const(1 / math.log(2))))
     t = r.fma(whole, r.const(-high), x)
-    return k, r.fma(whole, r.const(-low), t)
+    return whole, k, r.fma(whole, r.const(-low), t)
 
 
 def _taylor(r: Reals, first: int) -> list[float]:
@@ -30,8 +31,12 @@ def _taylor(r: Reals, first: int) -> list[float]:
     return [1 / math.factorial(n) for n in range(first, 8 if r.bits == 32 else 14)]
 
 
-def _scaled(r: Reals, x: str, k: str) -> str:
-    """`x * 2**k` in two steps, so that results at the ends of the range are right."""
+def _scaled(r: Reals, x: str, whole: str, k: str) -> str:
+    """`x * 2**k`: in one instruction or, so that results at the ends of the range are right, in
+    two steps."""
+    scaled = r.scaled(x, whole)
+    if scaled is not None:
+        return scaled
     half = r.bitwise("ashr", k, r.whole(1))
     rest = r.bitwise("sub", k, half)
     return r.mul(r.mul(x, r.power_of_two(half)), r.power_of_two(rest))
@@ -39,20 +44,26 @@ def _scaled(r: Reals, x: str, k: str) -> str:
 
 def exp(r: Reals, x: str) -> str:
     x = r.clamp(x, -104.0, 89.0) if r.bits == 32 else r.clamp(x, -746.0, 710.0)
-    k, t = _reduced(r, x)
-    return _scaled(r, _near_one(r, t), k)
+    whole, k, t = _reduced(r, x)
+    return _scaled(r, _near_one(r, t), whole, k)
+
+
+def exp_parts(r: Reals, x: str) -> tuple[str, str]:
+    """Two factors of `exp(x)`, the second a power of two, where neither it nor the result is out of
+    range."""
+    _, k, t = _reduced(r, x)
+    return _near_one(r, t), r.power_of_two(k)
 
 
 def _near_one(r: Reals, t: str) -> str:
     """`exp(t)` for `|t| <= ln 2 / 2`."""
-    tail = r.mul(r.mul(t, t), r.polynomial(t, _taylor(r, 2)))
-    return r.add(r.add(tail, t), r.const(1.0))
+    return r.polynomial(t, [1.0, 1.0, *(tables.EXP32 if r.bits == 32 else tables.EXP64)])
 
 
 def exp2(r: Reals, x: str) -> str:
     x = r.clamp(x, -151.0, 129.0) if r.bits == 32 else r.clamp(x, -1076.0, 1025.0)
     whole, k = r.nearest(x)
-    return _scaled(r, _near_one(r, r.mul(r.sub(x, whole), r.const(math.log(2)))), k)
+    return _scaled(r, _near_one(r, r.mul(r.sub(x, whole), r.const(math.log(2)))), whole, k)
 
 
 def exp10(r: Reals, x: str) -> str:
@@ -60,12 +71,12 @@ def exp10(r: Reals, x: str) -> str:
     high, low = tables.LOG2_32 if r.bits == 32 else tables.LOG2_64
     whole, k = r.nearest(r.mul(x, r.const(math.log2(10))))
     t = r.fma(whole, r.const(-low), r.fma(whole, r.const(-high), x))
-    return _scaled(r, _near_one(r, r.mul(t, r.const(math.log(10)))), k)
+    return _scaled(r, _near_one(r, r.mul(t, r.const(math.log(10)))), whole, k)
 
 
 def expm1(r: Reals, x: str) -> str:
     """Twice `exp(x) / 2 - 1 / 2`, so that the largest results are right too."""
-    k, t = _reduced(r, r.clamp(x, -60.0, 89.0 if r.bits == 32 else 710.0))
+    _, k, t = _reduced(r, r.clamp(x, -60.0, 89.0 if r.bits == 32 else 710.0))
     p = r.fma(r.mul(t, t), r.polynomial(t, _taylor(r, 2)), t)
     scale = r.power_of_two(r.bitwise("sub", k, r.whole(1)))
     half = r.fma(scale, p, r.sub(scale, r.const(0.5)))
@@ -75,7 +86,7 @@ def expm1(r: Reals, x: str) -> str:
 
 def _expm1(r: Reals, x: str) -> str:
     """`exp(x) - 1` for x at most 700 (88), accurate at 0."""
-    k, t = _reduced(r, r.clamp(x, -60.0, 88.0 if r.bits == 32 else 700.0))
+    _, k, t = _reduced(r, r.clamp(x, -60.0, 88.0 if r.bits == 32 else 700.0))
     p = r.fma(r.mul(t, t), r.polynomial(t, _taylor(r, 2)), t)
     scale = r.power_of_two(k)
     return r.fma(scale, p, r.sub(scale, r.const(1.0)))

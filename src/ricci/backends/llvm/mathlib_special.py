@@ -9,7 +9,7 @@ from ...dtypes import DType
 from ...ir import special
 from . import mathlib_tables as tables
 from .mathlib_core import Reals
-from .mathlib_exp import exp, power
+from .mathlib_exp import exp, exp_parts, power
 
 Call = Callable[[Reals, str, Sequence[str]], str]
 """Gives the value of a built-in function."""
@@ -115,10 +115,20 @@ def erf(r: Reals, x: str) -> str:
     size = r.abs(x)
     z = r.mul(size, size)
     near = r.mul(size, r.polynomial(z, tables.ERF32 if single else tables.ERF64))
-    far_size = r.clamp(size, 1.0, 4.0 if single else 6.0)
-    scale, shift = tables.ERFC32_MAP if single else tables.ERFC64_MAP
-    t = r.div(r.const(scale), r.add(far_size, r.const(2.0 if single else 3.0)))
-    u = r.add(t, r.const(shift))
-    tail = r.polynomial(u, tables.ERFC32 if single else tables.ERFC64)
-    far = r.sub(r.const(1.0), r.mul(exp(r, r.neg(r.mul(far_size, far_size))), tail))
+    far = _far_erf32(r, size) if single else _far_erf64(r, size)
     return r.with_sign(r.select(r.test("olt", size, r.const(1.0)), near, far), x)
+
+
+def _far_erf32(r: Reals, size: str) -> str:
+    """`1 - exp(log(erfc(x)))` for x from 1: no division, and rounding does not matter."""
+    least = r.select(r.test("ogt", size, r.const(4.0)), r.const(4.0), size)
+    p, scale = exp_parts(r, r.polynomial(least, tables.LOG_ERFC32))
+    return r.fma(r.neg(p), scale, r.const(1.0))
+
+
+def _far_erf64(r: Reals, size: str) -> str:
+    far_size = r.clamp(size, 1.0, 6.0)
+    scale, shift = tables.ERFC64_MAP
+    t = r.div(r.const(scale), r.add(far_size, r.const(3.0)))
+    tail = r.polynomial(r.add(t, r.const(shift)), tables.ERFC64)
+    return r.sub(r.const(1.0), r.mul(exp(r, r.neg(r.mul(far_size, far_size))), tail))

@@ -12,10 +12,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...ir.nodes import Index
+from ...ir.nodes import Index, Tensor
 from . import contraction_transpose as transpose
 from .contraction_form import Form, Operand, size
-from .contraction_plan import MOST_CHUNKS, Plan, is_direct, plans_of_sides, step_of
+from .contraction_plan import (
+    MOST_CHUNKS,
+    Plan,
+    is_direct,
+    may_prepare,
+    plans_of_sides,
+    step_of,
+)
 from .contraction_results import call_results, write_results
 from .contraction_space import (
     Places,
@@ -36,11 +43,13 @@ from .emit import Frame, Place
 from .emit_access import extent_of
 from .emit_types import scalar_type, tag, width, with_lanes
 from .kernels import KernelCode, Strides
-from .packing import evaluate, is_plain, store_step
+from .packing import Depth, evaluate, is_plain, store_step
 from .schedule import Dots, Side, impossible
 from .target import Target
 
 MOST_ROWS = 8
+_MOST_UNPREPARED = 2
+"""Rows for which it is not worthwhile to prepare panels of the big operand."""
 MOST_COUNT = 16
 """Rows of the big operand that are read at the same time, at most."""
 MOST_BLOCK = 1 << 14
@@ -64,11 +73,19 @@ class Dot:
         return f"kernel.dot.{self.rows}x{self.count}"
 
 
-def choose_dots(form: Form, strides: Strides, target: Target) -> Dots | None:
-    """How to compute a contraction with few rows whose other operand is contiguous along k."""
+def choose_dots(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
+) -> Dots | None:
+    """How to compute a contraction with few rows whose other operand is contiguous along k.
+
+    An operand that panels can be prepared of is read faster from these by more than a few rows.
+    """
     for side in ("left", "right"):
         small, big = _operands(form, side)
         if small.extent <= MOST_ROWS and small.extent <= big.extent:
+            depth = Depth(form.reduced, 0, extent_of(form.reduced[0]))
+            if small.extent > _MOST_UNPREPARED and may_prepare(big, depth, constant):
+                return None
             if _contiguous(big, form, strides, target) is not None:
                 count = _rows_at_once(small.extent, big.extent, target)
                 return Dots(side, count, _block(form, big, count, target))
@@ -168,6 +185,7 @@ class _Writer:
             tuple(self.frame.sites),
             plan.outer * self.k * self.big.extent * self.bytes / 20.0,
             sizes=tuple(self.frame.symbols),
+            template="dots",
         )
 
     def _c_bytes(self) -> int:

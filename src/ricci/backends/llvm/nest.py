@@ -21,6 +21,7 @@ from .nest_reduce import ReduceNest
 from .nest_scatter import ScatterNest
 from .nest_schedule import schedule_of, scheduled_plan
 from .nest_share import shares_of, write_count
+from .nest_turn import TurnNest, plan_turned
 from .schedule import Nest
 from .sizes import likely, product, size_of, sizes_of, times
 from .target import Target
@@ -30,7 +31,7 @@ def generate(
     kernel: Kernel, strides: Strides, target: Target, schedule: Nest | None = None
 ) -> KernelCode:
     """The code of a kernel, a `Reduce` by a schedule if there is one."""
-    frame = Frame(strides)
+    frame = Frame(strides, target)
     if isinstance(kernel, Fill):
         return _fill(kernel, frame)
     if isinstance(kernel, Scatter):
@@ -42,7 +43,7 @@ def generate(
 
 def choose(kernel: Reduce, strides: Strides, target: Target) -> Nest | None:
     """The schedule of a kernel for which none is given; None if there is nothing to do."""
-    if _is_empty(kernel.domain):
+    if _is_empty(kernel.domain) or plan_turned(kernel, Frame(strides), target) is not None:
         return None
     return schedule_of(kernel, make_plan(kernel, Frame(strides), target))
 
@@ -78,6 +79,11 @@ def _reduce(
     if _is_empty(kernel.domain):
         return _code(frame, 0, 0.0)
     if schedule is None:
+        turned = plan_turned(kernel, frame, target)
+        if turned is not None:
+            tiles = TurnNest(kernel, turned, frame)
+            tiles.emit()
+            return _code(frame, tiles.chunks, turned.work)
         plan = make_plan(kernel, frame, target)
     else:
         plan = scheduled_plan(kernel, schedule, frame, target)

@@ -36,6 +36,8 @@ from .target import Target
 MOST_CHUNKS = 64
 CHUNK_NS = 4000.0
 """Work below which a chunk is not worth handing to another thread."""
+_FEW = 1
+"""Vectors at once where functions take all of 16 registers: the processor overlaps turns itself."""
 _FAR = 1 << 20
 """Stands for a stride that is not known."""
 
@@ -258,6 +260,8 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
         return
     outputs = max(len(kernel.targets), 1)
     room = max(target.registers // 2 // outputs, 1)
+    if target.registers <= 16 and any(isinstance(x, Apply) for x in _nodes(kernel)):
+        room = min(room, _FEW)
     if plan.over_reduced:
         plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
         return
@@ -321,10 +325,13 @@ def _varies(use: Use, index: Index) -> bool:
     return index in use.form.indices or index in free_indices(*others)
 
 
+def _nodes(kernel: Reduce) -> list[Expr]:
+    return list(walk(*kernel.initial, *kernel.values, *kernel.results))
+
+
 def _is_heavy(kernel: Reduce) -> bool:
     """Whether a point takes so many instructions that more of them at once gain nothing."""
-    exprs = [*kernel.initial, *kernel.values, *kernel.results]
-    nodes = list(walk(*exprs))
+    nodes = _nodes(kernel)
     return len(nodes) > 24 or sum(isinstance(x, Apply) for x in nodes) > 1
 
 

@@ -13,6 +13,7 @@ from ...ir.nodes import ONE, Binary, Expr, Index
 from ...ir.rewrite import accesses, walk
 from . import counts, emit_arith
 from .emit import FULL, Frame, Mask, Place, Point, Value
+from .emit_access import extent_of
 from .emit_types import scalar_type, splat, vector_type, with_lanes
 from .mathlib_core import Reals
 from .nest_plan import Loop, Plan, dtypes_of, interior
@@ -100,13 +101,18 @@ class ReduceNest:
                 places[x.index] = Place(value)
             self._blocked(places, block)
 
-    def emit_within(self, shared: Sequence[Index], number: str) -> None:
-        """All of it at a point of further indices, given by its number."""
+    def emit_within(self, shared: Sequence[Index], number: str, block: int) -> None:
+        """All of it at some points of further indices, `block` of the last, given by a number."""
         places = {x: Place(None, 0) for x in self.plan.fixed}
-        for x in reversed(shared):
-            value, number = self._divide(number, self.frame.count(size_of(x.extent)))
+        extent = extent_of(shared[-1])
+        value, number = self._divide(number, -(-extent // block))
+        begin = self.b.pure(f"mul nuw nsw i64 {value}, {block}", value)
+        end = self._least(self.b.pure(f"add nuw nsw i64 {begin}, {block}", begin), extent)
+        for x in reversed(shared[:-1]):
+            value, number = self._divide(number, extent_of(x))
             places[x] = Place(value)
-        self._blocked(places, "0")
+        self.frame.first = begin
+        self._rows(places, [Loop(shared[-1], extent), *self.plan.outer], (begin, end), {})
 
     def _part(self, chunk: str) -> str:
         """Where a chunk begins in all pieces of work."""
@@ -358,9 +364,9 @@ class ReduceNest:
     def _tile(self, cells: list[Cell]) -> None:
         """Initial values, the reduction, results and stores of several cells."""
         if self.plan.over_reduced:
-            for group in _groups(cells, max(1, 8 // self.plan.vectors)):
-                accumulators = self._horizontal(group)
-                self._finish(group, accumulators)
+            size = max(1, 8 // self.plan.vectors)
+            for group in (cells[n : n + size] for n in range(0, len(cells), size)):
+                self._finish(group, self._horizontal(group))
             return
         first = []
         for cell in cells:
@@ -591,8 +597,3 @@ class ReduceNest:
             value = emit_arith.combine(b, op, parts[0], parts[1], dtype, half)
             lanes = half
         return value
-
-
-def _groups(cells: list[Cell], size: int) -> Iterator[list[Cell]]:
-    for start in range(0, len(cells), size):
-        yield cells[start : start + size]

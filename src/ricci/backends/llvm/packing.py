@@ -37,6 +37,7 @@ from .emit import Frame, Place, Point
 from .emit_access import extent_of, is_within, linear, shape_of
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
+from .words import HIGH_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,7 @@ class _Packer:
     def _transposed(self, places: Places, step: Step, to: str) -> None:
         """Packs neighbouring points along the reduced indices that are contiguous in memory."""
         b, along, lanes = self.b, self.along, self.packing.lanes
-        access = self.packing.operand.access
+        access = self.packing.operand.stored
         assert along is not None and access is not None
         begin, end = "0", str(size(along))
         if along[0] is self.inner[0]:
@@ -240,10 +241,14 @@ class _Packer:
             count = smin(b, minus(b, end, loop.index), str(lanes))
             assert address.apart is not None
             pointer, apart = address.pointer, address.apart
-            b.line(transpose.call_transpose(pointer, apart, step.live, count, at, stride))
+            loading = self.packing.operand.loading
+            b.line(transpose.call_transpose(pointer, apart, step.live, count, at, stride, loading))
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
         value = evaluate(self.frame, self.value, self.packing.dtype, places, step, guarded)
+        if self.packing.operand.flip:
+            full = with_lanes(self.scalar, step.lanes)
+            value = self.b.op(f"xor {full} {value}, {splat(HIGH_BITS, self.scalar, step.lanes)}")
         store_step(self.b, self.packing.dtype, step, value, to)
 
 
@@ -324,8 +329,10 @@ def contiguous_depth(
 ) -> tuple[Index, ...] | None:
     """The last reduced indices, if the operand lies contiguous along them and not along its own
     indices, so that it is best read along them; all after the split one, or some neighbours."""
-    access = operand.access
+    access = operand.stored
     if access is None or not is_plain(access):
+        return None
+    if access is not operand.value and lanes < transpose.LEAST_NARROW:
         return None
     space = merge(operand.indices, [access], strides)
     steps = flat_form(access, strides).steps

@@ -85,8 +85,10 @@ class Window:
     """A sum of products that reads copies of boxes: see `window_plan.WindowPlan`.
 
     The `vector` operand fills the vectors, along index `lane`; the vectors of the register tile are
-    side by side along `beside` (most often the same), its rows along index `row` of the other.
-    Indices are numbered through domain and reduced indices.
+    side by side along `beside` (most often the same), its rows along index `row` of the other, in
+    `lines` of `rows`. Indices are numbered through domain and reduced indices. If the vector
+    operand is constant, a piece of work does `row_block` values of the first of the other's
+    indices, and `lane_block` lanes (0: all).
     """
 
     template: ClassVar[str] = "window"
@@ -96,6 +98,9 @@ class Window:
     beside: int
     rows: int
     vectors: int
+    lines: int = 1
+    row_block: int = 0
+    lane_block: int = 0
 
 
 Schedule = Contraction | Dots | Nest | Window
@@ -200,7 +205,7 @@ def describe(schedule: Schedule | None) -> str:
         case Window() as w:
             return (
                 f"window: {w.vector} in vectors along {w.lane} by {w.beside}, rows along {w.row}, "
-                f"tile {w.rows}x{w.vectors}"
+                f"tile {w.lines}x{w.rows}x{w.vectors}, blocks {w.row_block}x{w.lane_block}"
             )
         case Nest() as n:
             along = f"vectors along {n.vector} of {n.lanes}" if n.vector >= 0 else "no vectors"

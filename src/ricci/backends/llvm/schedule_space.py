@@ -28,7 +28,7 @@ from .matvec import write_dots
 from .nest_plan import loops_of, uses_of
 from .schedule import Contraction, Dots, Nest, Schedule, Side, Source, Window
 from .target import Target
-from .window_plan import choose_window
+from .window_choice import choose_window
 
 _PLANS = 8
 """How many ways to read the operands of a product are begun with."""
@@ -56,7 +56,7 @@ class Space:
         if self.form is not None:
             found += self._dots(self.form)
             found += self._contractions(self.form)
-            window = choose_window(self.form, self.strides, self.target, math.inf)
+            window = choose_window(self.form, self.strides, self.target, self.constant, math.inf)
             found += [] if window is None else [window]
         plain = nest.choose(self.kernel, self.strides, self.target)
         if plain is not None:
@@ -165,6 +165,9 @@ class Space:
         return replace(s, block=_scaled(s.block, r))
 
     def _near_window(self, s: Window, r: random.Random) -> Window:
+        if r.random() < 0.3 and (s.row_block or s.lane_block or s.lines > 1):
+            lines, rows = max(1, s.lines + r.choice((-1, 0, 1))), _scaled(s.row_block, r)
+            return replace(s, lines=lines, row_block=rows, lane_block=_scaled(s.lane_block, r))
         if r.random() < 0.7:
             rows, vectors = r.choice(list(tiles(self.target)))
             return replace(s, rows=rows, vectors=vectors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 from dataclasses import dataclass
@@ -33,9 +34,33 @@ class Target:
     l2: int
     cores: int = 4
 
+    @property
+    def scales(self) -> bool:
+        """Whether an instruction multiplies whole vectors with powers of two."""
+        return self.has("avx512f")
+
     def lanes(self, dtype: DType) -> int:
         """Elements of a concrete type in a vector register."""
         return max(1, self.vector_bytes // dtype.numpy().itemsize)
+
+    def has(self, feature: str) -> bool:
+        """Whether it has the instructions that LLVM calls so."""
+        return f"+{feature}" in _flags(self.features)
+
+    @property
+    def fused(self) -> bool:
+        """Whether a multiply-add is one instruction."""
+        return self.has("fma") or not self.triple.startswith("x86_64")
+
+    @property
+    def sve(self) -> bool:
+        """Whether vectors are those of SVE, of a length known beforehand."""
+        return self.vector_bytes > 16 and self.has("sve")
+
+
+@functools.lru_cache(8)
+def _flags(features: str) -> frozenset[str]:
+    return frozenset(features.split(","))
 
 
 def host() -> Target:
@@ -68,7 +93,7 @@ def _vectors(features: dict[str, bool], machine: str) -> tuple[int, int, bool]:
         return 64, 32, True
     if features.get("avx2") and features.get("fma"):
         return 32, 16, True
-    return 16, 16, False
+    return 16, 15, False  # of 16: a product needs a register before it is added
 
 
 def _caches() -> tuple[int, int]:

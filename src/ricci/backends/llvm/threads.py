@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Mapping
 
 SPINS = 2000
 """Turns of a waiting loop before it sleeps: some 50 microseconds."""
 
 # words of 8 bytes in a pool
 STATE, DONE, WAITING, FUNCTION, TABLE, SCRATCH, STRIDE, COUNT = 0, 8, 9, 16, 17, 18, 19, 20
+WORKED = 21
 SLEEPERS, LOCK, STOP, CALLER_CPU, WORKERS, WORKER_COUNT = 24, 32, 40, 48, 49, 50
 POOL_WORDS = 64
 # words in the argument of a worker
@@ -39,11 +41,16 @@ one goes on."""
 CELLS = 11
 """Where `ricci_call` writes addresses of elements."""
 INSTANCE_WORDS = 16
+TIMES = 12
+"""Where a run that takes times notes them."""
 # words of a step
 (OP, STEP_FUNCTION, STEP_TABLE, CHUNKS, WORTH, COUNTER, TARGET, PLACES) = range(8)
 STEP_WORDS = 8
 # what a step may be
 (KERNEL, JUMP, UNLESS, BACK, POINT) = range(5)
+MARKS = ("BEGIN", "ALONE", "WORKED", "TOGETHER")
+"""Before a kernel, after one that ran alone, where the caller finds no more chunks of one that it
+shares, and after that one."""
 PATCH_WORDS = 3
 """Of a patch: the position in the tables, the number of the argument, bytes to add.
 
@@ -64,19 +71,24 @@ def is_supported() -> bool:
     return sys.platform == "linux" and platform.machine() in _FUTEX
 
 
-def runtime_text() -> str:
-    """The module with `ricci_run`, and with the workers where they are supported."""
-    machine = platform.machine()
-    if not is_supported():
-        return _RUN.replace("@PARALLEL@", _NO_PARALLEL)
-    declare, pause = _PAUSE[machine]
-    text = declare + _POOL + _RUN.replace("@PARALLEL@", _PUBLISH)
-    return (
-        text.replace("@PAUSE@", pause)
-        .replace("@GETTID@", str(_GETTID[machine]))
-        .replace("@FUTEX@", str(_FUTEX[machine]))
-        .replace("@SPINS@", str(SPINS))
-    )
+def runtime_text(marks: Mapping[str, str] | None = None, machine: str | None = None) -> str:
+    """The module with `ricci_run`, and with the workers where they are supported.
+
+    `marks` are instructions to put where times can be taken, by the `MARKS`. `machine` is the name
+    of a processor that has workers, with Linux; "" stands for none of them, `None` for this one.
+    """
+    if machine is None:
+        machine = platform.machine() if is_supported() else ""
+    words = dict.fromkeys(MARKS, "")
+    text = _RUN.replace("@PARALLEL@", _NO_PARALLEL)
+    if machine:
+        declare, pause = _PAUSE[machine]
+        text = declare + _POOL + _RUN.replace("@PARALLEL@", _PUBLISH)
+        words |= {"PAUSE": pause, "SPINS": str(SPINS)}
+        words |= {"GETTID": str(_GETTID[machine]), "FUTEX": str(_FUTEX[machine])}
+    for word, value in (words | dict(marks or {})).items():
+        text = text.replace(f"@{word}@", value)
+    return text
 
 
 _POOL = """
@@ -349,7 +361,7 @@ rouse:
   br label %help
 help:
   call void @work(ptr %pool, i64 0)
-  br label %spin
+@WORKED@  br label %spin
 spin:
   %n = phi i64 [ 0, %help ], [ %n1, %again ]
   %d = load atomic i64, ptr %done.p seq_cst, align 8
@@ -469,7 +481,7 @@ known:
   %chunks = phi i64 [ %most, %kernel ], [ %found, %ask ]
   %large.n = phi i64 [ %worth, %kernel ], [ %several.n, %ask ]
   %large = icmp ne i64 %large.n, 0
-@LAUNCH@
+@BEGIN@@LAUNCH@
 jump:
   %target = load i64, ptr %s6
   br label %next
@@ -521,7 +533,7 @@ next:
 
 _ALONE = """alone:
   call void %fn(ptr %table, ptr %scratch, i64 0, i64 %chunks)
-  br label %next
+@ALONE@  br label %next
 """
 
 _NO_PARALLEL = (
@@ -537,7 +549,7 @@ _LAUNCH = (
     + _ALONE
     + """together:
   call void @share(ptr %pool, ptr %fn, ptr %table, ptr %scratch, i64 %stride, i64 %chunks)
-  br label %next
+@TOGETHER@  br label %next
 """
 )
 

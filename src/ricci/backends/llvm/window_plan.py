@@ -4,61 +4,35 @@
 
 Packing such an operand in panels would copy each element many times. So the part of it that some
 results need, a box of its tensor, is copied once, zero where a guard fails, with one index along
-vectors; tiles read it in place, by several loops over k.
+vectors; tiles read it in place, by several loops over k. If the other operand is constant it fills
+the vectors instead, from panels arranged ahead of time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...ir import shapes
-from ...ir.nodes import ZERO, Access, Expr, Index, Skip, Subscript, Tensor, integer
-from ...ir.rewrite import Replaceable, free_indices, substitute
-from .contraction_cost import tiles
+from ...ir.nodes import Access, Index, Skip, Tensor
 from .contraction_form import Form, Operand, size
-from .contraction_plan import MOST_CHUNKS, Plan, is_across
-from .contraction_space import flat_form, merge
+from .contraction_plan import MOST_CHUNKS, Plan, is_across, may_prepare, reduced_loops
+from .contraction_space import flat_form
 from .emit_access import extent_of, is_within, linear, shape_of
 from .emit_types import width
 from .kernels import Strides
-from .packing import Depth, Packing, contiguous_depth, is_plain
-from .schedule import Side, Window, impossible
+from .packing import Depth
+from .schedule import Window, impossible
 from .target import Target
+from .window_box import Cut, Staged, access_of, bytes_of, cuts, equal_blocks, length_of, staged
+from .window_tile import Loops, cut_loops
 
+_COPY = 0.5
+"""Cycles to copy an element, about."""
 _CHUNKS = 16
 """Chunks per core, about."""
-_CALL = 70.0
-"""Cycles around a tile: its call, and its part of storing results."""
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """An operand as tiles read it: how far apart elements are along each index.
-
-    If there is a `packing`, the box is copied first, with `pitch` elements in a row; else the
-    operand is read where it is.
-    """
-
-    access: Access
-    steps: dict[Index, int]
-    start: int
-    packing: Packing | None
-    pitch: int
-    elements: int
-
-    def step(self, index: Index) -> int:
-        return self.steps.get(index, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """An index in blocks of a length, `number` being that of the block."""
-
-    index: Index
-    number: Index
-    length: int
+_MOST_LOOKED_AT = 256
+"""Places at which the part of a loop that counts is looked at, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +49,12 @@ class Guarded:
 
     def share(self) -> float:
         """The part of the loop that counts, on average."""
-        count = 0
-        for own in range(extent_of(self.own)):
+        count, extent = 0, extent_of(self.own)
+        some = range(0, extent, max(1, extent // _MOST_LOOKED_AT))
+        for own in some:
             low, high = sorted((self._first(own, 0), self._first(own, self.extent - 1)))
             count += max(0, min(high, extent_of(self.k) - 1) - max(low, 0) + 1)
-        return count / (extent_of(self.own) * extent_of(self.k))
+        return count / (len(some) * extent_of(self.k))
 
     def _first(self, own: int, place: int) -> int:
         return (place - self.constant - own * self.step) * self.factor
@@ -91,9 +66,10 @@ class WindowPlan:
 
     The vectors of a tile are along `lane`, and lie side by side along `beside`.
 
-    An item is a batch and values of the `fixed` indices; a chunk does `grain` of them. Tiles run
-    along `row` and `lane`; of the reduced indices, in the order of `loops`, the first is cut in
-    blocks, or is `guarded`.
+    An item is a batch and values of the `fixed` indices, and a block of each of `parts`; a chunk
+    does `grain` of them. Tiles run along `row` and `lane`, those of several `lines` also along
+    `line`; of the reduced indices, in the order of `loops`, the first is cut in blocks, or is
+    `guarded`.
     """
 
     plan: Plan
@@ -108,23 +84,52 @@ class WindowPlan:
     columns: Staged
     result: dict[Index, int]
     """How far apart results are along each index."""
+    registers: int
+    prepared: bool
+    """Whether the vector operand is constant, and arranged ahead of time."""
+    line: Index | None
+    lines: int
+    parts: tuple[Cut, ...]
+    """The indices of results of which an item does a block."""
+    lanes_first: bool = False
+    """Whether items that follow on one another have the same block of lanes."""
 
     @property
     def blocks(self) -> int:
         return extent_of(self.cut.number)
 
     @property
+    def choices(self) -> tuple[Index, ...]:
+        """What an item of a batch has a value of; items that follow on one another differ in the
+        last of them."""
+        numbers = [cut.number for cut in self.parts if cut.index is not self.lane]
+        lanes = [cut.number for cut in self.parts if cut.index is self.lane]
+        if self.lanes_first:
+            return (*lanes, *self.fixed, *numbers)
+        return (*self.fixed, *numbers, *lanes)
+
+    @property
     def items(self) -> int:
-        return self.plan.outer * size(self.fixed)
+        return self.plan.outer * size(self.choices)
+
+    def length(self, index: Index) -> int:
+        """How many values of an index of the result an item has."""
+        return length_of(index, self.parts)
 
     def down(self) -> tuple[Index, ...]:
         """The other indices of the rows that are walked through for an item."""
-        return tuple(i for i in self.plan.broadcast.indices[:-1] if i not in self.fixed)
+        own = (*self.fixed, self.line)
+        return tuple(i for i in self.plan.broadcast.indices[:-1] if i not in own)
 
     def right(self) -> tuple[Index, ...]:
         """The other indices of the columns that are walked through for an item."""
         own = (self.lane, self.beside, *self.fixed)
         return tuple(i for i in self.plan.vector.indices if i not in own)
+
+    @property
+    def first(self) -> Index:
+        """The outermost index of the rows that is not fixed."""
+        return next(i for i in self.plan.broadcast.indices if i not in self.fixed)
 
     @property
     def is_straight(self) -> bool:
@@ -136,69 +141,252 @@ class WindowPlan:
         """How many values of the index `beside` a tile has."""
         return self.plan.panel if self.is_straight else self.plan.vectors
 
+    @property
+    def vectors(self) -> int:
+        """How many vectors of an item there are for the tiles to share."""
+        return self._vectors(self.length(self.lane))
 
-def choose_window(form: Form, strides: Strides, target: Target, most: float) -> Window | None:
-    """The schedule that takes fewest cycles on one core, if less than `most`."""
-    points = size((*form.kernel.domain, *form.kernel.reduced))
-    if points / (2 * target.lanes(form.dtype)) >= most:
-        return None
-    found: list[tuple[float, int, Window]] = []
-    for schedule in _candidates(form, target):
-        plan = _plan(form, schedule, strides, target)
-        if isinstance(plan, str):
-            continue
-        for rows, vectors in _tiles_of(plan, target):
-            tiled = replace(plan, plan=replace(plan.plan, rows=rows, vectors=vectors))
-            sized = replace(schedule, rows=rows, vectors=vectors)
-            found.append((_cycles(tiled, target), len(found), sized))
-    best = min(found, default=None)
-    return None if best is None or best[0] >= most else best[2]
+    @property
+    def all_vectors(self) -> int:
+        """How many there are in all."""
+        return self._vectors(extent_of(self.lane))
+
+    def _vectors(self, along: int) -> int:
+        return -(-along // self.plan.lanes) if self.is_straight else extent_of(self.beside)
 
 
-def window_plan(form: Form, s: Window, strides: Strides, target: Target) -> WindowPlan:
+def window_plan(
+    form: Form,
+    s: Window,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor] = frozenset(),
+) -> WindowPlan:
     """The plan of a schedule; `Error` E0807 if a kernel cannot be computed so."""
-    plan = _plan(form, s, strides, target)
+    plan = plan_of(form, s, strides, target, constant)
     if isinstance(plan, str):
         raise impossible(plan, form.kernel.name)
     return plan
 
 
-def _candidates(form: Form, target: Target) -> Iterator[Window]:
-    """The ways to lay a tile, with its smallest size."""
-    if not (_is_affine(form.left) and _is_affine(form.right)):
-        return
-    if not (_overlaps(form.left, form) or _overlaps(form.right, form)):
-        return
-    numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.kernel.reduced))}
-    sides: list[tuple[Side, Operand, Operand]] = [
-        ("left", form.right, form.left),
-        ("right", form.left, form.right),
-    ]
-    for side, broadcast, vector in sides:
-        for row in broadcast.indices:
-            for lane in vector.indices:
-                for beside in vector.indices:
-                    whole = extent_of(lane) == _lanes(lane, form, target)
-                    if extent_of(lane) > 1 and (whole or beside is lane):
-                        given = (numbers[row], numbers[lane], numbers[beside])
-                        yield Window(side, *given, 1, 1)
+def plan_of(
+    form: Form, s: Window, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> WindowPlan | str:
+    """The plan of a schedule, or why there is none."""
+    broadcast, vector = form.left, form.right
+    if s.vector == "left":
+        broadcast, vector = vector, broadcast
+    if not is_affine(broadcast):
+        return "an operand is not an element with linear subscripts"
+    indices = (*form.kernel.domain, *form.kernel.reduced)
+    if max(s.row, s.lane, s.beside) >= len(indices):
+        return "an index of the tile is not there"
+    row, lane, beside = indices[s.row], indices[s.lane], indices[s.beside]
+    if row not in broadcast.indices or not {lane, beside} <= set(vector.indices):
+        return "the tile's indices are not those of its operands"
+    most = min(s.rows, extent_of(row))
+    lanes = vector_length(lane, form, target)
+    if beside is not lane and extent_of(lane) != lanes:
+        return "a vector does not hold all of its index"
+    wide = -(-extent_of(lane) // lanes) if beside is lane else extent_of(beside)
+    vectors = min(s.vectors, wide)
+    if not 0 < most * vectors * s.lines <= 64:
+        return "a register tile has 1 to 64 vectors"
+    if beside is lane and _is_prepared(vector, lane, form, constant):
+        return _prepared_plan(form, s, broadcast, vector, (row, lane), strides, target)
+    if not is_affine(vector):
+        return "an operand is not an element with linear subscripts"
+    if s.lines > 1 or s.row_block or s.lane_block:
+        return "only what is computed with a constant operand has lines and blocks"
+    tiled, tile = (row, lane, beside), (most, vectors, lanes)
+    return _copied_plan(form, broadcast, vector, tiled, tile, strides, target)
 
 
-def _tiles_of(w: WindowPlan, target: Target) -> Iterator[tuple[int, int]]:
-    down, right = extent_of(w.row), _vectors(w)
-    return ((r, v) for r, v in tiles(target) if r <= down and v <= right)
+def _copied_plan(
+    form: Form,
+    broadcast: Operand,
+    vector: Operand,
+    tiled: tuple[Index, Index, Index],
+    tile: tuple[int, int, int],
+    strides: Strides,
+    target: Target,
+) -> WindowPlan | str:
+    """The plan with copies of both operands, of so many rows, vectors and lanes."""
+    (row, lane, beside), (most, vectors, lanes) = tiled, tile
+    places = [x.index for x in access_of(vector).subscripts if lane in linear(x.index).indices]
+    if len(places) != 1 or linear(places[0]).indices[lane] != 1:
+        return "vectors would not be contiguous"
+    fixed = tuple(i for o in (broadcast, vector) for i in fixed_indices(o, form) if i not in tiled)
+    steps = flat_form(access_of(broadcast), strides).steps
+    guarded = _guarded(access_of(broadcast), access_of(vector), form, tiled)
+    loops = _in_order(form, steps, None if guarded is None else guarded.k)
+    broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
+    vector = replace(vector, indices=_last(_last(vector.indices, beside), lane))
+    for block in cuts(loops[0]):
+        given = (fixed, (block,), strides)
+        columns = staged(form, vector, lane, lanes, *given)
+        rows = staged(form, broadcast, None, target.lanes(form.dtype), *given)
+        if bytes_of(form, rows, columns) <= target.l2 // 4:
+            break
+        if fixed or guarded:
+            return "a copy of an operand is too large"
+    else:
+        return "a copy of an operand is too large"
+    depth = Depth(loops, 0, extent_of(loops[0]))
+    items = size(form.batch) * size(fixed)
+    plan = Plan(
+        form, broadcast, vector, "packed", "packed", depth, lanes, most, vectors, most,
+        vectors * lanes, is_across(form, vector, strides), _grain(items, target), True,
+    )  # fmt: skip
+    result = flat_form(form.kernel.targets[0], strides).steps
+    return WindowPlan(
+        plan, row, lane, beside, fixed, loops, block, guarded, rows, columns, result,
+        target.registers, False, None, 1, (),
+    )  # fmt: skip
 
 
-def _vectors(w: WindowPlan) -> int:
-    """How many vectors there are for the tiles to share."""
-    return -(-extent_of(w.lane) // w.plan.lanes) if w.is_straight else extent_of(w.beside)
+def _is_prepared(vector: Operand, lane: Index, form: Form, constant: frozenset[Tensor]) -> bool:
+    alone = all(i is lane or extent_of(i) == 1 for i in vector.indices)
+    return alone and is_given(vector, form, constant)
 
 
-def _lanes(lane: Index, form: Form, target: Target) -> int:
+def _prepared_plan(
+    form: Form,
+    s: Window,
+    broadcast: Operand,
+    vector: Operand,
+    tiled: tuple[Index, Index],
+    strides: Strides,
+    target: Target,
+) -> WindowPlan | str:
+    """The plan with a constant vector operand, which is in panels."""
+    row, lane = tiled
+    lanes = target.lanes(form.dtype)
+    fixed = tuple(i for i in outside_indices(broadcast, form) if i is not row)
+    steps = flat_form(access_of(broadcast), strides).steps
+    loops = _in_order(form, steps, None)
+    broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
+    down = [i for i in broadcast.indices if i not in fixed]
+    line = down[-2] if len(down) > 1 else None
+    if line is None and s.lines > 1:
+        return "there is no index for several lines"
+    plan = Plan(
+        form, broadcast, vector, "packed", "prepared", Depth(loops, 0, extent_of(loops[0])), lanes,
+        1, 1, 1, lanes, is_across(form, vector, strides),
+    )  # fmt: skip
+    result = flat_form(form.kernel.targets[0], strides).steps
+    rows = Staged(access_of(broadcast), {}, 0, None, 0, 0)
+    columns = Staged(access_of(broadcast), {}, 0, None, 0, 0)
+    whole = WindowPlan(
+        plan, row, lane, lane, fixed, loops, equal_blocks(loops[0], 1), None, rows, columns, result,
+        target.registers, True, line, 1, (),
+    )  # fmt: skip
+    most = min(s.rows, extent_of(row))
+    tiled_plan = with_tile(whole, s.lines, most, min(s.vectors, whole.all_vectors))
+    part = in_row_blocks(tiled_plan, s.row_block, strides, target)
+    return part if isinstance(part, str) else in_lane_blocks(part, s.lane_block, target)
+
+
+def with_tile(w: WindowPlan, lines: int, rows: int, vectors: int) -> WindowPlan:
+    """The plan with another tile, of a size that there is."""
+    lanes = vectors * w.plan.lanes
+    plan = replace(w.plan, rows=rows, vectors=vectors, row_block=rows, lane_block=lanes)
+    return replace(w, lines=lines, plan=plan)
+
+
+def in_row_blocks(w: WindowPlan, length: int, strides: Strides, target: Target) -> WindowPlan | str:
+    """A prepared plan, all lanes at once, with blocks of the first index of the rows (0: all of
+    it); or why there is none."""
+    blocks = _blocks(w.first, length, 1)
+    if isinstance(blocks, str):
+        return blocks
+    plan = w.plan
+    given = (w.fixed, (w.cut, *blocks), strides)
+    rows = staged(plan.form, plan.broadcast, None, plan.lanes, *given)
+    if bytes_of(plan.form, rows) > target.l2 // 3:
+        return "a copy of an operand is too large"
+    return _of_parts(replace(w, rows=rows), blocks, target)
+
+
+def in_lane_blocks(w: WindowPlan, length: int, target: Target) -> WindowPlan | str:
+    """The same plan with blocks of lanes."""
+    blocks = _blocks(w.lane, length, w.plan.panel)
+    if isinstance(blocks, str):
+        return blocks
+    plain = _of_parts(w, (*w.parts, *blocks), target)
+    turned = replace(plain, lanes_first=True)
+    return turned if bytes_brought(turned, target) < bytes_brought(plain, target) else plain
+
+
+def bytes_brought(w: WindowPlan, target: Target) -> float:
+    """Bytes of panels and rows that are brought to the second cache of a core for all items, those
+    that are copied counted for what that takes."""
+    size_of, near = width(w.plan.form.dtype), target.l2 // 2
+    lanes = -(-extent_of(w.lane) // w.length(w.lane))
+    others = w.items // lanes
+    panels = size(w.loops) * w.length(w.lane) * size_of
+    points = math.prod(w.length(i) for i in w.plan.broadcast.indices if i not in w.fixed)
+    rows = (w.rows.elements or points * size(w.loops)) * size_of
+    copies = 4 if w.rows.packing is not None else 1
+    if w.lanes_first:  # rows come again for every block of lanes
+        again = others if panels + rows > near else 1
+        brought = float(lanes * again * panels + w.items * rows * copies)
+    else:
+        again = others if lanes * panels + rows > near else 1
+        brought = float(lanes * again * panels + others * rows * copies)
+    if panels > near:  # tiles of other rows read them again from farther away
+        turns = points / (w.plan.rows * w.lines)
+        brought += w.items * panels * max(turns - 1, 0)
+    return brought
+
+
+def _blocks(index: Index, length: int, unit: int) -> tuple[Cut, ...] | str:
+    extent = extent_of(index)
+    if not 0 < length < extent:
+        return ()
+    if extent % length or length % unit:
+        return "blocks are not of equal length, or cut a tile"
+    return (equal_blocks(index, extent // length),)
+
+
+def _of_parts(w: WindowPlan, parts: tuple[Cut, ...], target: Target) -> WindowPlan:
+    w = replace(w, parts=parts)
+    return replace(w, plan=replace(w.plan, grain=_grain_with_copies(w, target)))
+
+
+def _grain_with_copies(w: WindowPlan, target: Target) -> int:
+    """How many items a chunk does: many, if each chunk copies a large box first; few, so that all
+    cores are done at the same time."""
+    least, cores = _grain(w.items, target), target.cores
+    if w.rows.packing is None or w.lanes_first:
+        return least
+    points = w.plan.outer * w.plan.broadcast.extent * w.plan.vector.extent * size(w.loops)
+    tiles, box = points / (2 * w.plan.lanes), _COPY * w.rows.elements
+
+    def cycles(grain: int) -> float:
+        chunks = -(-w.items // grain)
+        return (tiles / chunks + box) * (-(-chunks // cores) + 0.15)
+
+    most = max(least, w.items // (2 * cores))
+    return min((least * n for n in range(1, most // least + 1)), key=cycles)
+
+
+def _grain(items: int, target: Target) -> int:
+    """How many items a chunk does."""
+    return max(1, -(-items // (_CHUNKS * target.cores)), -(-items // MOST_CHUNKS))
+
+
+def is_given(vector: Operand, form: Form, constant: frozenset[Tensor]) -> bool:
+    """Whether an operand is arranged ahead of time."""
+    return may_prepare(vector, Depth(tuple(form.reduced), 0, 1), constant)
+
+
+def vector_length(lane: Index, form: Form, target: Target) -> int:
+    """Lanes of the vectors along an index."""
     return min(target.lanes(form.dtype), 1 << (extent_of(lane) - 1).bit_length())
 
 
-def _is_affine(operand: Operand) -> bool:
+def is_affine(operand: Operand) -> bool:
     """Whether an operand is an element whose subscripts are linear, and skipped or in range."""
     access = operand.access
     if access is None:
@@ -209,7 +397,7 @@ def _is_affine(operand: Operand) -> bool:
     )
 
 
-def _overlaps(operand: Operand, form: Form) -> bool:
+def overlaps(operand: Operand, form: Form) -> bool:
     """Whether several pairs of an own and another index of a batch give the same element."""
     return any(not used.isdisjoint(operand.indices) for used in _shared(operand, form))
 
@@ -224,69 +412,21 @@ def _shared(operand: Operand, form: Form) -> list[set[Index]]:
     return [used for used in parts if len(used) > 1]
 
 
-def _plan(form: Form, s: Window, strides: Strides, target: Target) -> WindowPlan | str:
-    """The plan of a schedule, or why there is none."""
-    broadcast, vector = form.left, form.right
-    if s.vector == "left":
-        broadcast, vector = vector, broadcast
-    if not (_is_affine(broadcast) and _is_affine(vector)):
-        return "an operand is not an element with linear subscripts"
-    indices = (*form.kernel.domain, *form.kernel.reduced)
-    if max(s.row, s.lane, s.beside) >= len(indices):
-        return "an index of the tile is not there"
-    row, lane, beside = indices[s.row], indices[s.lane], indices[s.beside]
-    if row not in broadcast.indices or not {lane, beside} <= set(vector.indices):
-        return "the tile's indices are not those of its operands"
-    most = min(s.rows, extent_of(row))
-    lanes = _lanes(lane, form, target)
-    if beside is not lane and extent_of(lane) != lanes:
-        return "a vector does not hold all of its index"
-    wide = -(-extent_of(lane) // lanes) if beside is lane else extent_of(beside)
-    vectors = min(s.vectors, wide)
-    if not 0 < most * vectors <= 64:
-        return "a register tile has 1 to 64 vectors"
-    places = [x.index for x in _access(vector).subscripts if lane in linear(x.index).indices]
-    if len(places) != 1 or linear(places[0]).indices[lane] != 1:
-        return "vectors would not be contiguous"
-    tiled = (row, lane, beside)
-    fixed = tuple(i for o in (broadcast, vector) for i in _fixed(o, form) if i not in tiled)
-    reduced = tuple(k for k in form.reduced if extent_of(k) > 1) or form.reduced[:1]
-    steps = flat_form(_access(broadcast), strides).steps
-    guarded = _guarded(_access(broadcast), _access(vector), form, tiled)
-    first = None if guarded is None else guarded.k
-    loops = tuple(sorted(reduced, key=lambda k: (k is not first, -abs(steps.get(k, 0)))))
-    broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
-    vector = replace(vector, indices=_last(_last(vector.indices, beside), lane))
-    for cut in _cuts(loops[0]):
-        given = (fixed, cut, strides)
-        columns = _staged(form, vector, lane, lanes, *given)
-        rows = _staged(form, broadcast, None, target.lanes(form.dtype), *given)
-        if _bytes(form, rows, columns) <= target.l2 // 4:
-            break
-        if fixed or guarded:
-            return "a copy of an operand is too large"
-    else:
-        return "a copy of an operand is too large"
-    depth = Depth(loops, 0, extent_of(loops[0]))
-    items = size(form.batch) * size(fixed)
-    grain = max(-(-items // (_CHUNKS * target.cores)), -(-items // MOST_CHUNKS))
-    plan = Plan(
-        form, broadcast, vector, "packed", "packed", depth, lanes, most, vectors, most,
-        vectors * lanes, is_across(form, vector, strides), grain, True,
-    )  # fmt: skip
-    result = flat_form(form.kernel.targets[0], strides).steps
-    return WindowPlan(plan, row, lane, beside, fixed, loops, cut, guarded, rows, columns, result)
-
-
-def _access(operand: Operand) -> Access:
-    assert operand.access is not None
-    return operand.access
-
-
-def _fixed(operand: Operand, form: Form) -> list[Index]:
+def fixed_indices(operand: Operand, form: Form) -> list[Index]:
     """The indices of an operand that select elements which nothing else reads."""
-    if not _overlaps(operand, form):
-        return []
+    return _alone(operand, form) if overlaps(operand, form) else []
+
+
+def outside_indices(operand: Operand, form: Form) -> list[Index]:
+    """The indices of the rows that are not walked through for an item of constant lanes."""
+    if overlaps(operand, form):
+        return _alone(operand, form)
+    real = [i for i in operand.indices if extent_of(i) > 1]
+    return [i for i in operand.indices if i not in real[-2:]] if real else []
+
+
+def _alone(operand: Operand, form: Form) -> list[Index]:
+    """The indices of an operand that share no subscript with another."""
     shared = set[Index]().union(*_shared(operand, form))
     return [i for i in operand.indices if i not in shared]
 
@@ -314,196 +454,28 @@ def _guarded(
     return min(found, key=Guarded.share, default=None)
 
 
+def _in_order(form: Form, steps: dict[Index, int], first: Index | None) -> tuple[Index, ...]:
+    """The loops over k: one, if any, then those of the largest steps outside."""
+    loops = sorted(reduced_loops(form), key=lambda k: -abs(steps.get(k, 0)))
+    return tuple(sorted(loops, key=lambda k: k is not first))
+
+
 def _last(indices: tuple[Index, ...], index: Index) -> tuple[Index, ...]:
     return (*(i for i in indices if i is not index), index)
 
 
-def _cuts(index: Index) -> Iterator[Cut]:
-    """Ways to cut an index into equal blocks, the longest first."""
-    extent = extent_of(index)
-    for pieces in range(1, min(extent, 64) + 1):
-        if extent % pieces == 0:
-            yield Cut(index, Index(f"{index.name}.block", integer(pieces)), extent // pieces)
-
-
-def _bytes(form: Form, *staged: Staged) -> int:
-    return sum(s.elements for s in staged) * width(form.dtype)
-
-
-# ------------------------------------------------------------------------ boxes
-
-
-def _staged(
-    form: Form,
-    operand: Operand,
-    lane: Index | None,
-    lanes: int,
-    fixed: Sequence[Index],
-    cut: Cut,
-    strides: Strides,
-) -> Staged:
-    """How an operand is read; what is along vectors, or has guards, is copied."""
-    access = _access(operand)
-    outside = {*form.batch, *fixed}
-    box = [_side(s, outside, cut) for s in access.subscripts]
-    steps = flat_form(access, strides).steps
-    if lane is None and is_plain(access) and _is_dense(steps, box, cut):
-        return Staged(access, steps, 0, None, 0, 0)
-    along = _dimension(access, box, lane)
-    pitch = box[along][1]
-    if lane is not None and len(box[along][0]) == 1:
-        pitch = -(-pitch // lanes) * lanes
-    own = Index("x", integer(box[along][1]))
-    others = {d: Index(f"x{d}", integer(b[1])) for d, b in enumerate(box) if b[0] and d != along}
-    moved = _moved(access, box, {**others, along: own}, cut)
-    apart, far = {along: 1}, pitch
-    for d in reversed(others):
-        apart[d], far = far, far * box[d][1]
-    steps = {}
-    for d, (factors, _, _) in enumerate(box):
-        for index, factor in factors.items():
-            steps[index] = steps.get(index, 0) + factor * apart[d]
-    start = -sum(apart[d] * box[d][2] for d in apart if box[d][0])
-    run: tuple[Index, ...] = (own,)
-    if lane is None:  # several dimensions that lie contiguous are copied as one
-        groups = merge([*others.values(), own], [moved], strides).groups
-        run = groups[-1] if groups else run
-        pitch = size(run)
-    rest = tuple(i for i in (*others.values(), own) if i not in run)
-    packing = _packing(form, moved, run, rest, lane is not None, lanes, strides)
-    return Staged(moved, steps, start, packing, pitch, far + 64)
-
-
-_Side = tuple[dict[Index, int], int, int]
-"""Of a dimension of a box: the factors of indices, how long it is, and where it begins."""
-
-
-def _side(subscript: Subscript, outside: set[Index], cut: Cut) -> _Side:
-    factors = {i: f for i, f in linear(subscript.index).steps.items() if i not in outside}
-    ends = [f * ((cut.length if i is cut.index else extent_of(i)) - 1) for i, f in factors.items()]
-    low = sum(min(e, 0) for e in ends)
-    return factors, sum(map(abs, ends)) + 1, low
-
-
-def _is_dense(steps: dict[Index, int], box: Sequence[_Side], cut: Cut) -> bool:
-    """Whether a box takes up not much more room in its tensor than it has elements."""
-    extents = {i: cut.length if i is cut.index else extent_of(i) for b in box for i in b[0]}
-    spanned = 1 + sum(abs(steps.get(i, 0)) * (n - 1) for i, n in extents.items())
-    return spanned <= 2 * math.prod(b[1] for b in box)
-
-
-def _dimension(access: Access, box: Sequence[_Side], lane: Index | None) -> int:
-    """The dimension along which a copy is contiguous."""
-    if lane is not None:
-        return next(d for d, side in enumerate(box) if lane in side[0])
-    return max((d for d, side in enumerate(box) if side[0]), default=len(box) - 1)
-
-
-def _moved(access: Access, box: Sequence[_Side], fresh: dict[int, Index], cut: Cut) -> Access:
-    """The access over the places of the box of a block."""
-    subscripts = []
-    for d, s in enumerate(access.subscripts):
-        if d in fresh:
-            known: dict[Replaceable, Expr | Tensor] = dict.fromkeys(box[d][0], ZERO)
-            if cut.index in known:
-                known[cut.index] = shapes.mul(cut.number, integer(cut.length))
-            base = shapes.add(substitute(s.index, known), integer(box[d][2]))
-            s = replace(s, index=shapes.simplify(shapes.add(base, fresh[d])))
-        subscripts.append(s)
-    return replace(access, subscripts=tuple(subscripts))
-
-
-def _packing(
-    form: Form,
-    access: Access,
-    own: tuple[Index, ...],
-    others: tuple[Index, ...],
-    is_vector: bool,
-    lanes: int,
-    strides: Strides,
-) -> Packing:
-    others = others or (Index("x0", integer(1)),)
-    operand = Operand(access, own)
-    depth = Depth(others, 0, extent_of(others[0]))
-    outer = tuple(i for i in free_indices(access) if i not in own and i not in others)
-    if contiguous_depth(operand, depth, lanes, strides) is None:
-        lanes = min(lanes, 1 << (size(own) - 1).bit_length())
-    name = f"kernel.pack.{'columns' if is_vector else 'rows'}"
-    whole = size(own) % lanes == 0
-    return Packing(name, operand, outer, depth, form.dtype, lanes, whole)
-
-
-# ------------------------------------------------------------------------- cost
-
-
-def _cycles(w: WindowPlan, target: Target) -> float:
-    """Cycles on one core."""
-    plan = w.plan
-    deep = size(w.loops) * (w.guarded.share() if w.guarded else 1.0)
-    calls = size(w.down()) * size(w.right())
-    per_item = 0.0
-    for times, rows in _cut(extent_of(w.row), plan.rows):
-        for count, vectors in _cut(_vectors(w), plan.vectors):
-            tile = deep * _step(rows, vectors, w, target) + _CALL * w.blocks
-            tile += _storing(rows, vectors, w)
-            per_item += calls * times * count * tile
-    copied = 0.0
-    for side in (w.rows, w.columns):
-        if side.packing is not None:
-            copied += w.blocks * _copies(w, side) * side.elements * _copying(side.packing)
-    # what does not stay in the first cache takes longer to read again
-    far = 1.0 + (w.rows.elements + w.columns.elements) * width(plan.form.dtype) / target.l2
-    return copied + w.items * per_item * far
-
-
-def _storing(rows: int, vectors: int, w: WindowPlan) -> float:
-    """Cycles of storing the results of a tile, in vectors along one of its sides."""
-    plan = w.plan
-    along, length, times = w.lane, plan.lanes, rows * vectors
-    if plan.across:
-        along, length, times = w.row, rows, vectors * plan.lanes
-    step = w.result.get(along, 0)
-    return times * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)
-
-
-def _copies(w: WindowPlan, side: Staged) -> int:
-    """How often a box is copied: for every item, or for every batch and chunk."""
-    if not set(free_indices(side.access)).isdisjoint(w.fixed):
-        return w.items
-    return max(w.plan.outer, -(-w.items // w.plan.grain))
-
-
-def _copying(packing: Packing) -> float:
-    """Cycles per element of a copy."""
-    operand = packing.operand
-    steps = flat_form(_access(operand), {}).steps
-    if contiguous_depth(operand, packing.depth, packing.lanes, {}) is not None:
-        return 0.8
-    run = min(packing.lanes, operand.extent)
-    return 4.0 / run if steps.get(operand.indices[-1], 0) in (0, 1) else 2.5
-
-
-def _cut(extent: int, step: int) -> list[tuple[int, int]]:
-    return [(n, s) for n, s in ((extent // step, step), (1, extent % step)) if n and s]
-
-
-def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
-    """Cycles of one k of a tile; vectors that begin anywhere cross lines of the cache."""
-    work, latency = rows * vectors, target.accumulators * 0.8
-    crossing = 1.0 if w.columns.pitch % w.plan.lanes == 0 else 1.8
-    loads = vectors * crossing + rows
-    return max(work, latency, loads) / 2 + 0.5
-
-
-def loops_inside(w: WindowPlan) -> tuple[tuple[int, int, int], ...]:
-    """The loops over k of a block: their extents, and the steps of both operands."""
+def loops_inside(w: WindowPlan, stride: int) -> Loops:
+    """The loops over k of a block: their extents, and the steps of both operands, `stride` being
+    what a panel has for each k."""
     found: list[tuple[int, int, int]] = []
-    for index in w.loops:
+    for position, index in enumerate(w.loops):
         extent = w.cut.length if index is w.cut.index else extent_of(index)
         a, v = w.rows.step(index), w.columns.step(index)
+        if w.prepared:
+            v = stride * size(w.loops[position + 1 :])
         alone = w.guarded is not None and len(found) == 1
         if found and not alone and found[-1][1:] == (a * extent, v * extent):
             found[-1] = (found[-1][0] * extent, a, v)
         else:
             found.append((extent, a, v))
-    return tuple(found)
+    return cut_loops(tuple(found)) if w.prepared else tuple(found)

@@ -1,6 +1,10 @@
 """A register tile with several loops over k, each with its own steps.
 
-c[i][j] (+)= sum over k0, k1, ... of  a[i * row + k0 * a0 + k1 * a1 ..] * v[k0 * v0 .. + j]
+c[i][j] (+)= sum over k0, k1, ... of  a[places[i] + k0 * a0 + k1 * a1 ..] * v[k0 * v0 .. + j]
+
+A tile that leaves registers free does several steps of its innermost loop at once: the end of a
+step costs about two cycles, which a few multiply-adds do not hide. Long sums are cut in stretches
+that are added up in memory: a sum of many terms one by one loses more bits.
 """
 
 from __future__ import annotations
@@ -9,26 +13,57 @@ from dataclasses import dataclass, field
 
 from ...dtypes import DType
 from .emit_types import scalar_type, tag, width, with_lanes
+from .tile_step import PREFETCH, TileStep
+
+Loops = tuple[tuple[int, int, int], ...]
+"""Extents of loops over k and the steps of both operands, the outermost first."""
+
+_STRETCH = 300
+"""Terms that are added one by one, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowTile:
-    """The shape of a tile: rows of the broadcast operand are `row` apart, those of the result
-    `c_row`, vectors `apart`; `loops` are the extents and the steps of both operands, the outermost
-    first."""
+    """The shape of a tile: rows of the broadcast operand are at `places`, those of the result
+    `c_row` apart, vectors `apart`. `label` tells tiles of a kernel apart that have as many rows
+    and vectors."""
 
     dtype: DType
     lanes: int
-    rows: int
+    places: tuple[int, ...]
     vectors: int
-    row: int
     apart: int
-    loops: tuple[tuple[int, int, int], ...]
+    loops: Loops
     c_row: int
+    registers: int
+    label: str = ""
+    ahead: int = 0
+    """How far ahead vectors are brought near."""
+
+    @property
+    def unrolled(self) -> int:
+        """How many steps of the innermost loop are done at once; they may share elements of the
+        broadcast operand, which then stay in registers."""
+        extent = self.loops[-1][0]
+        held = (len(self.places) + 2) * (self.vectors + 1) - 2
+        for steps in (5, 4, 3, 2) if len(self.loops) > 1 else ():
+            if extent % steps == 0 and held + steps <= self.registers:
+                return steps
+        return 1
+
+    @property
+    def stretches(self) -> int:
+        """How many of the outer loops are around a stretch of terms; 0 if it is all of them."""
+        terms = 1
+        for position in range(len(self.loops) - 1, 0, -1):
+            terms *= self.loops[position][0]
+            if terms * self.loops[position - 1][0] > _STRETCH:
+                return position
+        return 0
 
     @property
     def name(self) -> str:
-        return f"kernel.window.{self.rows}x{self.vectors}"
+        return f"kernel.window.{len(self.places)}x{self.vectors}{self.label}"
 
     def call(self, a: str, v: str, c: str, count: str, first: str) -> str:
         """The call, with so many turns of the first loop; the result replaces what `c` holds if
@@ -39,10 +74,21 @@ class WindowTile:
         """The intrinsics that the function uses."""
         scalar = scalar_type(self.dtype)
         v = with_lanes(scalar, self.lanes)
-        return {f"declare {v} @llvm.fmuladd.{tag(scalar, self.lanes)}({v}, {v}, {v})"}
+        return {f"declare {v} @llvm.fmuladd.{tag(scalar, self.lanes)}({v}, {v}, {v})", PREFETCH}
 
     def text(self) -> str:
         return _Writer(self).text()
+
+
+def cut_loops(loops: Loops) -> Loops:
+    """The loops with the innermost cut in stretches, if it is long and there are equal ones."""
+    extent, a, v = loops[-1]
+    for pieces in range(2, extent // 64):
+        if extent // pieces > _STRETCH or extent % pieces:
+            continue
+        length = extent // pieces
+        return (*loops[:-1], (pieces, a * length, v * length), (length, a, v))
+    return loops
 
 
 @dataclass
@@ -54,8 +100,10 @@ class _Writer:
         t = self.tile
         self.scalar = scalar_type(t.dtype)
         self.vector = with_lanes(self.scalar, t.lanes)
-        self.tag, self.align = tag(self.scalar, t.lanes), width(t.dtype)
-        self.cells = [(i, j) for i in range(t.rows) for j in range(t.vectors)]
+        self.align = width(t.dtype)
+        self.cells = [(i, j) for i in range(len(t.places)) for j in range(t.vectors)]
+        self.step = TileStep(t.dtype, t.lanes, t.places, t.vectors, t.apart, t.ahead)
+        self.stretches = t.stretches
 
     def _add(self, *lines: str) -> None:
         self.lines += [x if x.endswith(":") else f"  {x}" for x in lines]
@@ -66,9 +114,43 @@ class _Writer:
             " %v, ptr noalias %c, i64 %count, i1 %first) noinline {"
         )
         self._add("entry:")
-        sums = self._loop(0, "entry", "%a", "%v", ["zeroinitializer"] * len(self.cells))
-        self._finish(sums)
+        if self.stretches:
+            self._clear()
+            self._outside(0, "cleared", "%a", "%v")
+        else:
+            zeros = ["zeroinitializer"] * len(self.cells)
+            self._finish(self._loop(0, "entry", "%a", "%v", zeros))
+        self._add("ret void")
         return "\n".join([head, *self.lines, "}", ""])
+
+    def _clear(self) -> None:
+        """Zeros, to which stretches are added."""
+        self._add("br i1 %first, label %clear, label %cleared", "clear:")
+        for n, (i, j) in enumerate(self.cells):
+            self._add(self._cell(f"z{n}.p", i, j))
+            self._add(f"store {self.vector} zeroinitializer, ptr %z{n}.p, align {self.align}")
+        self._add("br label %cleared", "cleared:")
+
+    def _outside(self, level: int, before: str, a: str, v: str) -> None:
+        """The loops around stretches."""
+        if level == self.stretches:
+            self._add("br label %within", "within:")
+            zeros = ["zeroinitializer"] * len(self.cells)
+            self._accumulate(self._loop(level, "within", a, v, zeros))
+            return
+        n, (extent, a_step, v_step) = level, self.tile.loops[level]
+        end = str(extent) if level else "%count"
+        self._enter(n, before, a, v)
+        self._outside(level + 1, f"l{n}", f"%a{n}", f"%v{n}")
+        self._add(f"br label %e{n}", f"e{n}:")
+        self._leave(n, a_step, v_step, 1, end, f"x{n}")
+
+    def _accumulate(self, sums: list[str]) -> None:
+        for n, (i, j) in enumerate(self.cells):
+            self._add(self._cell(f"o{n}.p", i, j))
+            self._add(f"%o{n} = load {self.vector}, ptr %o{n}.p, align {self.align}")
+            self._add(f"%f{n} = fadd {self.vector} %o{n}, {sums[n]}")
+            self._add(f"store {self.vector} %f{n}, ptr %o{n}.p, align {self.align}")
 
     def _finish(self, sums: list[str]) -> None:
         """Store the sums; what is there already is added last, so that chains of sums are short."""
@@ -79,57 +161,61 @@ class _Writer:
             self._add(f"%f{n} = fadd {self.vector} %o{n}, {sums[n]}")
         self._add("br label %done", "done:")
         for n, own in enumerate(sums):
-            self._add(f"%w{n} = phi {self.vector} [ {own}, %x ], [ %f{n}, %more ]")
+            self._add(f"%w{n} = phi {self.vector} [ {own}, %x0 ], [ %f{n}, %more ]")
         for n, (i, j) in enumerate(self.cells):
             self._add(self._cell(f"w{n}.p", i, j))
             self._add(f"store {self.vector} %w{n}, ptr %w{n}.p, align {self.align}")
-        self._add("ret void")
 
     def _cell(self, name: str, i: int, j: int) -> str:
         offset = i * self.tile.c_row + j * self.tile.lanes
         return f"%{name} = getelementptr {self.scalar}, ptr %c, i64 {offset}"
 
-    def _loop(self, level: int, before: str, a: str, v: str, sums: list[str]) -> list[str]:
-        """The loops from a level on; the sums after them."""
-        if level == len(self.tile.loops):
-            return self._multiply_add(a, v, sums)
-        n, s = level, self.scalar
-        extent, a_step, v_step = self.tile.loops[level]
-        end, out = (str(extent), f"x{n}") if level else ("%count", "x")
-        carried = [f"%s{n}.{k}" for k in range(len(sums))]
+    def _enter(self, n: int, before: str, a: str, v: str) -> None:
+        """The head of loop `n`."""
         self._add(f"br label %l{n}", f"l{n}:")
         self._add(f"%k{n} = phi i64 [ 0, %{before} ], [ %k{n}.n, %e{n} ]")
         self._add(f"%a{n} = phi ptr [ {a}, %{before} ], [ %a{n}.n, %e{n} ]")
         self._add(f"%v{n} = phi ptr [ {v}, %{before} ], [ %v{n}.n, %e{n} ]")
+
+    def _leave(self, n: int, a_step: int, v_step: int, step: int, end: str, out: str) -> None:
+        """The end of loop `n`."""
+        s = self.scalar
+        self._add(f"%a{n}.n = getelementptr {s}, ptr %a{n}, i64 {a_step * step}")
+        self._add(f"%v{n}.n = getelementptr {s}, ptr %v{n}, i64 {v_step * step}")
+        self._add(f"%k{n}.n = add nuw nsw i64 %k{n}, {step}")
+        self._add(f"%m{n} = icmp slt i64 %k{n}.n, {end}")
+        self._add(f"br i1 %m{n}, label %l{n}, label %{out}", f"{out}:")
+
+    def _loop(self, level: int, before: str, a: str, v: str, sums: list[str]) -> list[str]:
+        """The loops from a level on; the sums after them, in the block `x` of the level."""
+        n = level
+        extent, a_step, v_step = self.tile.loops[level]
+        is_last = level == len(self.tile.loops) - 1
+        step = self.tile.unrolled if is_last else 1
+        if is_last and level and step == extent:
+            return self._steps(a, v, sums, step, f"x{n}")
+        carried = [f"%s{n}.{k}" for k in range(len(sums))]
+        self._enter(n, before, a, v)
         at = len(self.lines)
-        after = self._loop(level + 1, f"l{n}", f"%a{n}", f"%v{n}", carried)
+        if is_last:
+            after = self._steps(f"%a{n}", f"%v{n}", carried, step, f"e{n}")
+        else:
+            after = self._loop(level + 1, f"l{n}", f"%a{n}", f"%v{n}", carried)
+            self._add(f"br label %e{n}", f"e{n}:")
         phis = [
             f"  {own} = phi {self.vector} [ {old}, %{before} ], [ {new}, %e{n} ]"
             for own, old, new in zip(carried, sums, after, strict=True)
         ]
         self.lines[at:at] = phis
-        self._add(f"br label %e{n}", f"e{n}:")
-        self._add(f"%a{n}.n = getelementptr {s}, ptr %a{n}, i64 {a_step}")
-        self._add(f"%v{n}.n = getelementptr {s}, ptr %v{n}, i64 {v_step}")
-        self._add(f"%k{n}.n = add nuw nsw i64 %k{n}, 1", f"%m{n} = icmp slt i64 %k{n}.n, {end}")
-        self._add(f"br i1 %m{n}, label %l{n}, label %{out}", f"{out}:")
+        self._leave(n, a_step, v_step, step, str(extent) if level else "%count", f"x{n}")
         return after
 
-    def _multiply_add(self, a: str, v: str, sums: list[str]) -> list[str]:
-        t, s, full = self.tile, self.scalar, self.vector
-        for j in range(t.vectors):
-            self._add(f"%b{j}.p = getelementptr {s}, ptr {v}, i64 {j * t.apart}")
-            self._add(f"%b{j} = load {full}, ptr %b{j}.p, align {self.align}")
-        zeros = f"<{t.lanes} x i32> zeroinitializer"
-        results = []
-        for i in range(t.rows):
-            self._add(f"%r{i}.p = getelementptr {s}, ptr {a}, i64 {i * t.row}")
-            self._add(f"%r{i}.s = load {s}, ptr %r{i}.p, align {self.align}")
-            self._add(f"%r{i}.i = insertelement {full} poison, {s} %r{i}.s, i64 0")
-            self._add(f"%r{i} = shufflevector {full} %r{i}.i, {full} poison, {zeros}")
-            for j in range(t.vectors):
-                n = i * t.vectors + j
-                operands = f"{full} %r{i}, {full} %b{j}, {full} {sums[n]}"
-                self._add(f"%d{n} = call {full} @llvm.fmuladd.{self.tag}({operands})")
-                results.append(f"%d{n}")
-        return results
+    def _steps(self, a: str, v: str, sums: list[str], count: int, then: str) -> list[str]:
+        """Some steps of the innermost loop, and a jump to a new block."""
+        _, a_step, v_step = self.tile.loops[-1]
+        for k in range(count):
+            offsets = (k * a_step, k * v_step)
+            lines, sums = self.step.lines(str(k), a, v, sums, offsets, self.step.plain_load)
+            self._add(*lines)
+        self._add(f"br label %{then}", f"{then}:")
+        return sums

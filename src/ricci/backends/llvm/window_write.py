@@ -4,22 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ...ir.nodes import Index
 from ...ir.rewrite import accesses
 from . import contraction_transpose as transpose
-from .contraction_results import call_results, write_results
-from .contraction_sides import batch_places, element
+from .contraction_results import call_results_of, write_results_of
+from .contraction_sides import batch_places, element, sides_of, write_prepare
 from .contraction_space import Places, Space, chunk_range, decode, minus, plus, smax, smin, times
 from .emit import Frame, Place
 from .emit_access import extent_of
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .packing import Block, contiguous_depth, write_packing
-from .window_plan import Guarded, Staged, WindowPlan, loops_inside
+from .tile_step import AHEAD
+from .window_box import Staged
+from .window_plan import Guarded, WindowPlan, loops_inside
 from .window_tile import WindowTile
 
 _START = Place(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where in an item a tile is: other indices, row and lane."""
+
+    down: Places
+    right: Places
+    row: str
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A block of k: where it begins, and whether it is the first and the last."""
+
+    begin: str
+    first: str
+    last: str
 
 
 def write_window(plan: WindowPlan, strides: Strides) -> KernelCode:
@@ -43,7 +65,9 @@ class _Writer:
         read = (*kernel.initial, *kernel.results, self.form.left.value, self.form.right.value)
         if any(a.tensor is target for a in accesses(*read)):
             self.frame.written.add(target)
+        self.panels = sides_of(self.plan, strides)[1] if w.prepared else None
         self.tiles: dict[str, WindowTile] = {}
+        self.results: set[tuple[int, int]] = set()
 
     def code(self) -> KernelCode:
         plan, w = self.plan, self.w
@@ -58,7 +82,9 @@ class _Writer:
             sum(self._layout()),
             tuple(self.frame.sites),
             flops / (3.0 * plan.lanes),
-            sizes=tuple(self.frame.symbols),
+            () if self.panels is None else (write_prepare(self.panels, self.strides),),
+            tuple(self.frame.symbols),
+            template="window",
         )
 
     def _functions(self) -> str:
@@ -74,7 +100,9 @@ class _Writer:
         for tile in self.tiles.values():
             text += tile.text()
             self.b.declarations |= tile.declarations()
-        text += write_results(self.frame, self.plan, self.strides)
+        for rows, live in sorted(self.results):
+            run = live if self.w.is_straight else lanes
+            text += write_results_of(self.frame, self.plan, self.strides, rows, live, run)
         for count in turning:
             self.b.declarations |= transpose.declarations(dtype, count)
             text += transpose.write_transpose(dtype, count)
@@ -85,7 +113,7 @@ class _Writer:
     def _layout(self) -> tuple[int, int, int]:
         """Bytes of the thread's scratch: sums of tiles, copied rows, copied columns."""
         plan, w = self.plan, self.w
-        tiles = self._tiles_down() * self._tiles_right() if w.blocks > 1 else 1
+        tiles = self._tiles_down() * self._tiles_right() if w.blocks > 1 else w.lines
         c = _aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
         rows = _aligned(w.rows.elements * self.bytes)
         return c, rows, _aligned((w.columns.elements + plan.panel) * self.bytes)
@@ -101,47 +129,52 @@ class _Writer:
         c, rows, _ = self._layout()
         self.at_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c}")
         self.at_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
-        per = _count(w.fixed)
+        per = _count(w.choices)
         begin, end = chunk_range(b, w.items, self.plan.grain)
-        with b.loop(begin, end, carried=[("i64", "-1")]) as item:
+        sides = [(w.rows, self.at_rows), (w.columns, self.at_columns)]
+        sides = [(side, to) for side, to in sides if side.packing is not None]
+        with b.loop(begin, end, carried=[("i64", "-1")] * len(sides)) as item:
             outer, part = "0", item.index
             if self.plan.outer > 1:
                 outer = b.pure(f"udiv i64 {item.index}, {per}", item.index)
                 part = minus(b, item.index, times(b, outer, per))
             self.outer = outer
             self.places = batch_places(b, self.form.batch, outer)
-            self.places |= decode(b, Space(tuple((i,) for i in w.fixed if extent_of(i) > 1)), part)
+            choices = tuple((i,) for i in w.choices if extent_of(i) > 1)
+            self.places |= decode(b, Space(choices), part)
             if w.blocks > 1:
                 with b.loop(0, w.blocks) as loop:
                     first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
                     last = b.pure(f"icmp eq i64 {loop.index}, {w.blocks - 1}", loop.index)
-                    self._copy(w.rows, self.at_rows, loop.index)
-                    self._copy(w.columns, self.at_columns, loop.index)
+                    for side, to in sides:
+                        self._copy(side, to, loop.index)
                     self._tiles(loop.index, first, last)
+                item.carry(["0"] * len(sides))
             else:
-                new = b.op(f"icmp ne i64 {outer}, {item.values[0]}")
-                for side, to in ((w.rows, self.at_rows), (w.columns, self.at_columns)):
-                    if side.packing is None:
-                        continue
-                    if set(side.packing.outer).isdisjoint(w.fixed):
-                        with b.when(new):
-                            self._copy(side, to, "0")
-                    else:
+                numbers = [self._box(side) for side, _ in sides]
+                for (side, to), number, before in zip(sides, numbers, item.values, strict=True):
+                    with b.when(b.op(f"icmp ne i64 {number}, {before}")):
                         self._copy(side, to, "0")
                 self._tiles("0", "true", "true")
-            item.carry([outer])
+                item.carry(numbers)
+
+    def _box(self, side: Staged) -> str:
+        """The number of the box that an item needs."""
+        assert side.packing is not None
+        number = "0"
+        for index in side.packing.outer:
+            if extent_of(index) > 1:
+                at = self.places[index].base or "0"
+                number = plus(self.b, times(self.b, number, extent_of(index)), at)
+        return number
 
     def _copy(self, side: Staged, to: str, block: str) -> None:
         """Copies the box of an operand that tiles need."""
         p, b = side.packing, self.b
         if p is None:
             return
-        places = self.places | {self.w.cut.number: Place(block)}
-        number = "0"
-        for index in p.outer:
-            if extent_of(index) > 1:
-                at = places[index].base or "0"
-                number = plus(b, times(b, number, extent_of(index)), at)
+        self.places[self.w.cut.number] = Place(block)
+        number = self._box(side)
         depth, count = p.depth, str(p.operand.extent)
         whole = Block("0", "0", str(depth.cut), str(depth.extent), "0")
         b.line(p.call(number, "0", count, str(side.pitch), whole, to))
@@ -151,14 +184,17 @@ class _Writer:
     def _tiles(self, block: str, first: str, last: str) -> None:
         """All tiles of an item for one block of k."""
         w, plan, b = self.w, self.plan, self.b
-        begin = times(b, block, w.cut.length)
+        k = _Sum(times(b, block, w.cut.length), first, last)
         with self._walk(w.down()) as down, self._walk(w.right()) as right:
-            rows = self._pieces(w.row, plan.rows)
-            for row, count in rows:
-                with self._steps(*row) as r:
-                    for lane, wide in self._pieces(w.beside, w.span):
-                        with self._steps(*lane) as v:
-                            self._tile(down, right, r, count, v, wide, begin, first, last)
+            for line, lines in self._pieces(w.line, w.lines):
+                with self._steps(*line) as y:
+                    known = down if w.line is None else down | {w.line: Place(y)}
+                    for row, rows in self._pieces(w.row, plan.rows):
+                        with self._steps(*row) as r:
+                            for lane, wide in self._pieces(w.beside, w.span):
+                                with self._steps(*lane) as v:
+                                    at = _At(known, right, r, v)
+                                    self._tile(at, (lines, rows, wide), k)
 
     @contextmanager
     def _walk(self, indices: Sequence[Index]) -> Iterator[Places]:
@@ -167,12 +203,12 @@ class _Writer:
         if not real:
             yield {}
             return
-        with self.b.loop(0, extent_of(real[0])) as loop, self._walk(real[1:]) as inner:
+        with self.b.loop(0, self.w.length(real[0])) as loop, self._walk(real[1:]) as inner:
             yield {real[0]: Place(loop.index)} | inner
 
-    def _pieces(self, index: Index, step: int) -> list[tuple[tuple[int, int, int], int]]:
+    def _pieces(self, index: Index | None, step: int) -> list[tuple[tuple[int, int, int], int]]:
         """The loops over whole tiles and the rest: from, to and step, and how long a tile is."""
-        extent = extent_of(index)
+        extent = 1 if index is None else self.w.length(index)
         full = extent // step * step
         pieces = [((0, full, step), step), ((full, extent, extent), extent - full)]
         return [(loop, count) for loop, count in pieces if loop[0] < loop[1]]
@@ -185,48 +221,85 @@ class _Writer:
         with self.b.loop(begin, end, step) as loop:
             yield loop.index
 
-    def _tile(
-        self,
-        down: Places,
-        right: Places,
-        row: str,
-        rows: int,
-        lane: str,
-        wide: int,
-        begin: str,
-        first: str,
-        last: str,
-    ) -> None:
+    def _tile(self, at: _At, counts: tuple[int, int, int], k: _Sum) -> None:
+        """One register tile, and its results after the last block of k."""
         b, w, plan = self.b, self.w, self.plan
-        start, count = {w.cut.index: Place(begin)}, str(loops_inside(w)[0][0])
-        if w.guarded is not None:
-            low, count = self._range(w.guarded, down | right)
-            start = {w.guarded.k: Place(low)}
-        a = self._at(w.rows, self.at_rows, down | {w.row: Place(row)}, start)
-        v = self._at(w.columns, self.at_columns, right | {w.beside: Place(lane)}, start)
+        lines, rows, wide = counts
+        start = {w.cut.index: Place(k.begin)}
         live = wide if w.is_straight else wide * plan.lanes
+        stride = -(-live // plan.lanes) * plan.lanes
+        loops = loops_inside(w, stride)
+        count = str(loops[0][0])
+        if w.guarded is not None:
+            low, count = self._range(w.guarded, at.down | at.right)
+            start = {w.guarded.k: Place(low)}
+        down = at.down | {w.row: Place(at.row)}
+        a = self._at(w.rows, self.at_rows, down, start)
+        v = self._columns(at, start)
+        step = 0 if w.line is None else w.rows.step(w.line)
+        places = [y * step + x * w.rows.step(w.row) for y in range(lines) for x in range(rows)]
         tile = WindowTile(
-            self.form.dtype, plan.lanes, rows, -(-live // plan.lanes), w.rows.step(w.row),
-            plan.lanes if w.is_straight else w.columns.step(w.beside), loops_inside(w), plan.panel,
+            self.form.dtype, plan.lanes, tuple(places), stride // plan.lanes,
+            plan.lanes if w.is_straight else w.columns.step(w.beside), loops, plan.panel,
+            w.registers, f".{lines}" if lines > 1 else "", AHEAD * stride if w.prepared else 0,
         )  # fmt: skip
         self.tiles[tile.name] = tile
-        c = "%scratch"
-        if w.blocks > 1:
-            number = self._number(down, w.down(), row, plan.rows, extent_of(w.row))
-            across = self._number(right, w.right(), lane, w.span, extent_of(w.beside))
-            number = plus(b, times(b, number, self._tiles_right()), across)
-            c = element(b, self.scalar, c, times(b, number, plan.rows * plan.panel))
-        b.line(tile.call(a, v, c, count, first))
-        known = self.places | down | right
-        known |= {w.row: Place(row), w.lane: Place("0")} | {w.beside: Place(lane)}
-        flat_row = self._flat(known, plan.broadcast.indices)
-        flat_lane = self._flat(known, plan.vector.indices)
-        finish = call_results(c, self.outer, flat_row, rows, flat_lane, live)
-        if last == "true":
-            b.line(finish)
+        c = self._sums(at) if w.blocks > 1 else "%scratch"
+        b.line(tile.call(a, v, c, count, k.first))
+        if k.last == "true":
+            self._results(at, counts[:2], live, c)
         else:
-            with b.when(last):
-                b.line(finish)
+            with b.when(k.last):
+                self._results(at, counts[:2], live, c)
+
+    def _columns(self, at: _At, start: Places) -> str:
+        """Where a tile begins to read the vector operand."""
+        b, w = self.b, self.w
+        right = at.right | {w.beside: Place(at.lane)}
+        if self.panels is None:
+            return self._at(w.columns, self.at_columns, right, start)
+        assert self.panels.prepared is not None
+        lane = self._within(w.lane, at.lane)
+        outer = self.panels.outer(b, self.places)
+        whole = Block("0", "0", str(self.plan.depth.cut), str(self.plan.depth.extent), "0")
+        offset = self.panels.offset(b, outer, whole, lane)
+        return element(b, self.scalar, self.frame.pointer(self.panels.prepared), offset)
+
+    def _within(self, index: Index, at: str) -> str:
+        """The value of an index of results for its place in an item."""
+        for cut in self.w.parts:
+            if cut.index is index:
+                number = self.places[cut.number].base or "0"
+                return plus(self.b, times(self.b, number, cut.length), at)
+        return at
+
+    def _sums(self, at: _At) -> str:
+        """Where the sums of a tile are kept from one block of k to the next."""
+        b, w, plan = self.b, self.w, self.plan
+        number = self._number(at.down, w.down(), at.row, plan.rows, extent_of(w.row))
+        across = self._number(at.right, w.right(), at.lane, w.span, extent_of(w.beside))
+        number = plus(b, times(b, number, self._tiles_right()), across)
+        return element(b, self.scalar, "%scratch", times(b, number, plan.rows * plan.panel))
+
+    def _results(self, at: _At, counts: tuple[int, int], live: int, c: str) -> None:
+        """The results of a tile, line by line."""
+        b, w, plan = self.b, self.w, self.plan
+        lines, rows = counts
+        self.results.add((rows, live))
+        down = {**at.down, w.row: Place(at.row)}
+        known = {i: Place(self._within(i, p.base or "0")) for i, p in down.items()}
+        known |= at.right | {w.lane: Place("0")}
+        known |= {w.beside: Place(self._within(w.beside, at.lane))}
+        flat_lane = self._flat(self.places | known, plan.vector.indices)
+        for line in range(lines):
+            if w.line is not None and line:
+                first = known[w.line].base or "0"
+                here = known | {w.line: Place(plus(b, first, str(line)))}
+            else:
+                here = known
+            flat_row = self._flat(self.places | here, plan.broadcast.indices)
+            sums = element(b, self.scalar, c, str(line * rows * plan.panel))
+            b.line(call_results_of(sums, self.outer, flat_row, rows, flat_lane, live))
 
     def _number(
         self, places: Places, others: Sequence[Index], at: str, step: int, extent: int
@@ -270,7 +343,8 @@ class _Writer:
         b = self.b
         if side.packing is None:
             zero = dict.fromkeys(self.form.reduced, _START)
-            known = self.places | zero | places | start
+            real = {i: Place(self._within(i, p.base or "0")) for i, p in places.items()}
+            known = self.places | zero | real | start
             return self.frame.point(1, known).address(side.access).pointer
         if self.w.guarded is not None:
             places = places | start

@@ -1,0 +1,194 @@
+"""From a model on disk to its first result, in fresh processes: seconds and memory.
+
+    python -m benchmarks.compile_time [--model resnet50] [--batch 1] [--threads 2]
+
+Ricci starts with an empty cache, and again with what it then holds; ONNX Runtime and OpenVINO read
+the same network as an ONNX file. Memory is the most that the process ever had, above what it had
+after its imports, beside the weights and 1.3 times the largest intermediate tensors that are
+alive at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .measure import format_table
+
+SLACK = 1.3
+
+
+def first_result(side: str, path: str, inputs: str, threads: int) -> dict[str, float]:
+    """Run in a process of its own: load, compile, call once."""
+    start_up = STARTS[side]()
+    arrays = dict(np.load(inputs))
+    before = memory("VmRSS")
+    start = time.perf_counter()
+    call = start_up(path, threads, arrays)
+    ready = time.perf_counter()
+    result = call()
+    called = time.perf_counter()
+    assert np.isfinite(np.asarray(result)).all()
+    return {
+        "load": ready - start,
+        "call": called - ready,
+        "memory": memory("VmHWM") - before,
+    }
+
+
+Start = Callable[[str, int, dict[str, np.ndarray]], Callable[[], Any]]
+
+
+def start_ricci() -> Start:
+    import ricci
+
+    def start(path: str, threads: int, arrays: dict[str, np.ndarray]) -> Callable[[], Any]:
+        run = ricci.load(path).compile(threads=threads)
+        return lambda: run(*arrays.values())
+
+    return start
+
+
+def start_onnx_runtime() -> Start:
+    import onnxruntime as ort
+
+    def start(path: str, threads: int, arrays: dict[str, np.ndarray]) -> Callable[[], Any]:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return lambda: session.run(None, arrays)[0]
+
+    return start
+
+
+def start_open_vino() -> Start:
+    import openvino
+
+    def start(path: str, threads: int, arrays: dict[str, np.ndarray]) -> Callable[[], Any]:
+        settings = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        compiled = openvino.Core().compile_model(path, "CPU", settings)
+        return lambda: compiled(list(arrays.values()))[0]
+
+    return start
+
+
+STARTS: dict[str, Callable[[], Start]] = {
+    "Ricci": start_ricci,
+    "ONNX Runtime": start_onnx_runtime,
+    "OpenVINO": start_open_vino,
+}
+
+
+def memory(field: str) -> int:
+    """Bytes that this process has (`VmRSS`), or had at most (`VmHWM`)."""
+    found = re.search(rf"{field}:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def in_a_process(side: str, path: Path, inputs: Path, threads: int, cache: Path) -> list[str]:
+    """A row of the table."""
+    command = [sys.executable, "-m", "benchmarks.compile_time", "--child", side]
+    command += [str(path), str(inputs), str(threads)]
+    environment = os.environ | {"RICCI_CACHE_DIR": str(cache)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    return [
+        f"{found['load']:.2f}",
+        f"{found['call']:.3f}",
+        f"{found['load'] + found['call']:.2f}",
+        f"{found['memory'] / 1e6:.0f}",
+    ]
+
+
+def largest_live_set(model: Any) -> int:
+    """Bytes of the intermediate tensors of the compiled program that are alive at once."""
+    from ricci.dtypes import DType
+    from ricci.ir.loops import tensors_touched
+    from ricci.ir.nodes import Tensor
+    from ricci.passes.memory import size_of
+    from ricci.passes.pipeline import lower
+    from ricci.passes.specialise import Types
+
+    program = lower(model.graph, {}, Types(DType.FLOAT32, DType.INT64))
+    spans: dict[Tensor, tuple[int, int]] = {}
+    for position, kernel in enumerate(program.kernels):
+        for tensor in tensors_touched(kernel):
+            if program.buffers[tensor].kind == "arena":
+                spans[tensor] = (spans.get(tensor, (position, 0))[0], position)
+
+    def alive(position: int) -> int:
+        """What lies at the same place at the same time is the same, seen in two shapes."""
+        sizes: dict[int, int] = {}
+        for tensor, (first, last) in spans.items():
+            if first <= position <= last:
+                place = program.buffers[tensor].offset
+                sizes[place] = max(sizes.get(place, 0), size_of(tensor))
+        return sum(sizes.values())
+
+    return max(map(alive, range(len(program.kernels))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        side, path, inputs, threads = options.child
+        print(json.dumps(first_result(side, path, inputs, int(threads))))
+    else:
+        compare(options)
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Print the table."""
+    from . import models
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        case = models.case(options.model, options.batch)
+        case.model.save(folder / "model.nnef2")
+        (folder / "model.onnx").write_bytes(case.onnx)
+        np.savez(folder / "inputs.npz", **case.inputs)
+        np.savez(folder / "onnx.npz", **case.onnx_inputs)
+        weights = sum(a.nbytes for a in dict(case.model.variables).values())
+        live = largest_live_set(case.model)
+        rows = []
+        for side, file, inputs, title in [
+            ("Ricci", "model.nnef2", "inputs.npz", "Ricci, empty cache"),
+            ("Ricci", "model.nnef2", "inputs.npz", "Ricci, warm cache"),
+            ("ONNX Runtime", "model.onnx", "onnx.npz", "ONNX Runtime"),
+            ("OpenVINO", "model.onnx", "onnx.npz", "OpenVINO"),
+        ]:
+            paths = (folder / file, folder / inputs)
+            row = in_a_process(side, *paths, options.threads, folder / "cache")
+            rows.append([title, *row])
+            print(rows[-1], flush=True)
+    header = [f"{options.model}, batch {options.batch}", "load and compile s", "first call s"]
+    print(format_table([*header, "together s", "memory MB"], rows))
+    print(
+        f"weights {weights / 1e6:.0f} MB, largest live set {live / 1e6:.1f} MB: "
+        f"weights + {SLACK} x live set is {(weights + SLACK * live) / 1e6:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

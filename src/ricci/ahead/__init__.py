@@ -1,0 +1,1 @@
+"""Compilation ahead of time: an object file and a header of C, which run without Python."""

@@ -1,0 +1,220 @@
+"""Recognises sums of products of small integers, and puts several factors in a word.
+
+    result[row, column] = sum over k of  left[row, k] * right[column, k]
+
+becomes, for words of four, a sum over `k / 4` whose operands are words: integers of 32 bits made
+of `left[row, 4 * k]`, `left[row, 4 * k + 1]` and so on. From there it is a contraction like others;
+its register tile multiplies words (`words`). What lies beyond the end of k counts as zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ...dtypes import DType
+from ...ir.loops import Reduce
+from ...ir.nodes import (
+    Access,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Local,
+    Select,
+    Subscript,
+    Tensor,
+    Unary,
+    integer,
+)
+from ...ir.rewrite import accesses, free_indices, has_guard, substitute
+from .contraction_form import Form, Operand, by_stride, factors, is_candidate
+from .contraction_space import flat_form
+from .emit_access import Range, extent_of, is_within, shape_of
+from .emit_parts import View
+from .emit_types import limits, width
+from .kernels import Strides
+from .target import Target
+from .words import Words, choose
+
+_TYPES = (DType.INT32, DType.UINT32)
+_OFFSET = 128
+
+
+def find_words(kernel: Reduce, strides: Strides, target: Target) -> Form | None:
+    """The kernel as a contraction of words, or None if it is none; its right operand is to fill
+    the vectors."""
+    if not is_candidate(kernel, _TYPES) or kernel.condition is not None:
+        return None
+    sides = list(factors(kernel.values[0]))
+    if len(sides) != 2 or any(isinstance(x, Const) for x in sides):
+        return None
+    left, right = _sides(kernel, sides, by_stride(kernel, strides))
+    words = choose(_bounds(left.value), _bounds(right.value), target)
+    if words is not None and words.offset and has_guard(left.value):
+        left, right = right, left  # what a guard leaves out is zero, and no byte is to be 128 then
+        words = Words("vpdpwssd") if has_guard(left.value) else words
+    if words is None or max(left.extent, right.extent) < 2:
+        return None
+    index = _grouped(kernel, (left.value, right.value), words.count, strides)
+    if index is None:
+        return None
+    inside = Index(index.name, integer(-(-extent_of(index) // words.count)))
+    own = {*left.indices, *right.indices}
+    return Form(
+        kernel,
+        kernel.values[0].dtype,
+        _operand(left, index, inside, words, words.offset, strides),
+        _operand(right, index, inside, words, False, strides),
+        tuple(i for i in by_stride(kernel, strides) if i not in own),
+        tuple(inside if k is index else k for k in kernel.reduced),
+        1.0,
+        words,
+    )
+
+
+def with_views(form: Form, constant: frozenset[Tensor]) -> frozenset[Tensor]:
+    """The constant tensors, and what shows their memory as words."""
+    read = {a.tensor for side in (form.left, form.right) for a in accesses(side.value)}
+    return constant | {t for t in read if isinstance(t, View) and t.base in constant}
+
+
+def _sides(
+    kernel: Reduce, sides: Sequence[Expr], order: Sequence[Index]
+) -> tuple[Operand, Operand]:
+    """The two operands; the right one has the index along which results are contiguous, unless
+    that has few values."""
+    free = [set(free_indices(x)) for x in sides]
+    own = [tuple(i for i in order if i in free[k] and i not in free[1 - k]) for k in range(2)]
+    first, second = (Operand(x, indices) for x, indices in zip(sides, own, strict=True))
+    last = order[-1] if order else None
+    if (last in own[0] and first.extent > 4) or second.extent * 4 < first.extent:
+        return second, first
+    return first, second
+
+
+def _bounds(expr: Expr) -> Range:
+    """The least and the greatest value of an integer expression."""
+    low, high = _exact_bounds(expr)
+    least, greatest = limits(expr.dtype) if expr.dtype.is_int else (0, 1)
+    return (low, high) if least <= low and high <= greatest else (least, greatest)
+
+
+def _exact_bounds(expr: Expr) -> Range:
+    match expr:
+        case Const(value=int(value)):
+            return value, value
+        case Local(value=value):
+            return _bounds(value)
+        case Cast(operand=operand) if not operand.dtype.is_real:
+            return _bounds(operand)
+        case Select(then=then, otherwise=otherwise):
+            (a, b), (c, d) = _bounds(then), _bounds(otherwise)
+            return min(a, c), max(b, d)
+        case Unary(op="neg", operand=operand):
+            low, high = _bounds(operand)
+            return -high, -low
+        case Binary(op="add" | "sub" | "mul" | "min" | "max" as op, lhs=lhs, rhs=rhs):
+            return _of_binary(op, _bounds(lhs), _bounds(rhs))
+    return -math.inf, math.inf
+
+
+def _of_binary(op: str, a: Range, b: Range) -> Range:
+    match op:
+        case "add":
+            return a[0] + b[0], a[1] + b[1]
+        case "sub":
+            return a[0] - b[1], a[1] - b[0]
+        case "min":
+            return min(a[0], b[0]), min(a[1], b[1])
+        case "max":
+            return max(a[0], b[0]), max(a[1], b[1])
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _grouped(kernel: Reduce, sides: Sequence[Expr], count: int, strides: Strides) -> Index | None:
+    """The reduced index whose neighbouring values share a word: one that no guard depends on,
+    without a rest if there is one, and contiguous in memory."""
+    known = [k for k in kernel.reduced if extent_of(k) >= count and not _is_guarded(k, sides)]
+    known = [k for k in known if extent_of(k) % count == 0 or extent_of(k) >= 4 * count]
+    return min(
+        known, key=lambda k: (extent_of(k) % count > 0, _step(k, sides, strides)), default=None
+    )
+
+
+def _is_guarded(index: Index, sides: Sequence[Expr]) -> bool:
+    return any(
+        index in free_indices(s.index) and not is_within(s.index, extent)
+        for access in accesses(*sides)
+        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True)
+    )
+
+
+def _step(index: Index, sides: Sequence[Expr], strides: Strides) -> int:
+    """The least distance in memory of neighbouring values."""
+    steps = (abs(flat_form(a, strides).steps.get(index, 0)) for a in accesses(*sides))
+    return min((s for s in steps if s), default=1 << 30)
+
+
+def _operand(
+    side: Operand, index: Index, inside: Index, words: Words, offset: bool, strides: Strides
+) -> Operand:
+    """A side in words: read as they are if memory has them, else put together."""
+    stored = _stored(side.value, index, inside, words.count, strides)
+    if stored is not None:
+        return Operand(stored, side.indices, offset)
+    return Operand(_word(side.value, index, inside, words, offset), side.indices)
+
+
+def _stored(expr: Expr, index: Index, inside: Index, count: int, strides: Strides) -> Access | None:
+    """A factor whose words lie in memory: narrow integers, contiguous along an index."""
+    if not (isinstance(expr, Cast) and isinstance(expr.operand, Access)):
+        return None
+    access = expr.operand
+    *others, last = access.subscripts or (Subscript(inside),)
+    extents = access.tensor.shape
+    if last.index is not index or last.rule is not None or access.tensor in strides:
+        return None
+    if width(access.dtype) * count != 4 or any(index in free_indices(s.index) for s in others):
+        return None
+    if extent_of(index) % count or shape_of(extents)[-1] % count:
+        return None
+    shape = (*extents[:-1], integer(shape_of(extents)[-1] // count))
+    view = View(f"{access.tensor.name}.words", expr.dtype, shape, base=access.tensor)
+    return Access(view, (*others, Subscript(inside)))
+
+
+def _word(expr: Expr, index: Index, inside: Index, words: Words, offset: bool) -> Expr:
+    """The word of an operand: its factors at `count` neighbouring values of an index."""
+    result: Expr | None = None
+    for number, part in enumerate(_parts(expr, index, inside, words.count)):
+        if offset:
+            part = Binary("add", part, Const(_OFFSET, expr.dtype))
+        narrow = DType.UINT8 if words.count == 4 else DType.UINT16
+        moved: Expr = Cast(expr.dtype, Cast(narrow, part))
+        if number:
+            moved = Binary("mul", moved, _const(1 << (32 // words.count * number), expr.dtype))
+        result = moved if result is None else Binary("add", result, moved)
+    assert result is not None
+    return result
+
+
+def _parts(expr: Expr, index: Index, inside: Index, count: int) -> Iterator[Expr]:
+    """The factors of a word; zero beyond the end of the index."""
+    extent = extent_of(index)
+    for number in range(count):
+        at: Expr = Binary("mul", inside, integer(count))
+        at = Binary("add", at, integer(number)) if number else at
+        if number < (extent % count or count):
+            yield substitute(expr, {index: at})
+        else:
+            last = Binary("min", at, integer(extent - 1))
+            value = substitute(expr, {index: last})
+            yield Select(Binary("lt", at, integer(extent)), value, Const(0, expr.dtype))
+
+
+def _const(value: int, dtype: DType) -> Expr:
+    low, high = limits(dtype)
+    return Const((value - low) % (high - low + 1) + low, dtype)

@@ -1,0 +1,45 @@
+"""Divides many values by the same one: by its reciprocal, and a correction.
+
+    r = 1 / d,  q = x * r,  x / d = q + (x - q * d) * r
+
+The remainder `x - q * d` is exact in a fused multiply-add, and the result rounded as that of a
+division (P. Markstein, IBM J. Res. Dev. 34, 1990), save where `x` is near the least normal number:
+there it may be a neighbour. A tiny divisor and what it divides are scaled alike first, so that its
+reciprocal is finite. Where an infinity makes the correction NaN, the quotient needs none.
+"""
+
+from __future__ import annotations
+
+from ...dtypes import DType
+from . import emit_arith
+from .builder import Builder
+from .mathlib_core import Reals
+
+_TINY = {32: (2.0**-100, 2.0**64), 64: (2.0**-900, 2.0**512)}
+"""Divisors below are scaled, and by how much."""
+
+
+def quotients(b: Builder, x: str, divisor: str, dtype: DType, lanes: int) -> str:
+    """A vector divided by a scalar, what depends on the scalar alone being computed once."""
+    if dtype not in (DType.FLOAT32, DType.FLOAT64):
+        divisors = _in_all_lanes(Reals(b, dtype, lanes), divisor)
+        return emit_arith.binary(b, "div", x, divisors, dtype, lanes)
+    one, all = Reals(b, dtype, 1), Reals(b, dtype, lanes)
+    least, factor = _TINY[one.bits]
+    tiny = one.test("olt", one.abs(divisor), one.const(least))
+    scale = one.select(tiny, one.const(factor), one.const(1.0))
+    scaled = one.mul(divisor, scale)
+    reciprocal = one.div(one.const(1.0), scaled)
+    d, r = _in_all_lanes(all, scaled), _in_all_lanes(all, reciprocal)
+    x = all.mul(x, _in_all_lanes(all, scale))
+    q = all.mul(x, r)
+    rest = all.exact_fma(all.neg(q), d, x)
+    better = all.exact_fma(rest, r, q)
+    better = all.select(all.test("uno", better, better), q, better)
+    return all.with_sign(better, q)
+
+
+def _in_all_lanes(r: Reals, value: str) -> str:
+    first = r.b.pure(f"insertelement {r.type} poison, {r.element} {value}, i64 0", value)
+    zeros = f"<{r.lanes} x i32> zeroinitializer"
+    return r.b.pure(f"shufflevector {r.type} {first}, {r.type} poison, {zeros}", first)

@@ -1,0 +1,312 @@
+"""Emits a map that writes neighbours along one index and reads neighbours along another, as a
+transposition does: by square tiles, which are turned round in registers.
+
+A tile reads, for each of some values of the index `along` which writes go, a vector along the
+index `across`, and writes vectors along the former. Tiles follow one another along `across` within
+a block of what is written, so that lines of the caches are read and written once, in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...ir.loops import Reduce
+from ...ir.nodes import Access, Index
+from .builder import Builder
+from .emit import Frame, Place
+from .emit_memory import as_value
+from .emit_types import memory_type, width, with_lanes
+from .nest_plan import CHUNK_NS, MOST_CHUNKS, Loop, Use, is_dynamic, lanes_of, loops_of, uses_of
+from .target import Target
+
+PIECE_BYTES = 16
+"""Of a part of a vector within which instructions interleave elements."""
+RUN = 64
+"""About how many elements next to one another a block writes."""
+NEAR = 4
+"""Elements this far apart are read by whole vectors without tiles."""
+LEAST_PIECES = 8
+ELEMENT_NS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """The loops of a map by tiles of `lanes` values of `along` and `rows` of `across`.
+
+    Work is divided into pieces: of the `outer` loops all values, of `near`, the loop next in what
+    is written (or none), blocks of `near_block`, of `along` and `across` blocks of so many tiles.
+    """
+
+    turned: tuple[Access, ...]
+    along: Loop
+    across: Loop
+    outer: tuple[Loop, ...]
+    near: Loop | None
+    fixed: tuple[Index, ...]
+    lanes: int
+    rows: int
+    near_block: int
+    along_block: int
+    across_block: int
+
+    @property
+    def pieces(self) -> int:
+        counts = [known(x) for x in self.outer]
+        if self.near is not None:
+            counts.append(-(-known(self.near) // self.near_block))
+        counts.append(-(-known(self.along) // (self.lanes * self.along_block)))
+        counts.append(-(-known(self.across) // (self.rows * self.across_block)))
+        return math.prod(counts)
+
+    @property
+    def work(self) -> float:
+        """Nanoseconds."""
+        loops = [*self.outer, self.along, self.across, *([self.near] if self.near else [])]
+        return ELEMENT_NS * math.prod(known(x) for x in loops)
+
+
+def known(loop: Loop) -> int:
+    """The extent of a loop, which is a number."""
+    assert isinstance(loop.extent, int)
+    return loop.extent
+
+
+def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None:
+    """A plan by tiles, if a kernel is a map that is worth it."""
+    if kernel.reduced or kernel.values:
+        return None
+    uses = uses_of(kernel, frame)
+    outer, _, fixed = loops_of(kernel, uses)
+    written = {u.access.tensor for u in uses if u.target}
+    if not all(isinstance(x.extent, int) for x in outer):
+        return None
+    if any(is_dynamic(u.access) or (u.access.tensor in written) > u.target for u in uses):
+        return None
+    lanes = lanes_of(kernel, uses, target)
+    steps = {x.index: _step_of_targets(uses, x.index) for x in outer}
+    along = next((x for x in outer if steps[x.index] == 1), None)
+    if along is None or None in steps.values():
+        return None
+    others = [x for x in outer if x is not along]
+    best = max(others, key=lambda x: len(_turned(uses, along, x)), default=None)
+    turned = () if best is None else _turned(uses, along, best)
+    if best is None or not turned:
+        return None
+    least = max(PIECE_BYTES // min(width(a.tensor.dtype) for a in turned), 2)
+    sides = [_side(known(x), lanes) for x in (along, best)]
+    if min(sides) < least:
+        return None
+    others.remove(best)
+    others.sort(key=lambda x: -abs(steps[x.index] or 0))
+    return _blocked(turned, along, best, others, fixed, sides[0], sides[1])
+
+
+def _side(extent: int, lanes: int) -> int:
+    """The side of a tile: a power of two, and no more than there is."""
+    while lanes > extent:
+        lanes //= 2
+    return lanes
+
+
+def _step_of_targets(uses: Sequence[Use], index: Index) -> int | None:
+    """How far apart all targets write neighbours along an index; None if that differs."""
+    found = {u.form.indices.get(index, 0) for u in uses if u.target}
+    step = found.pop() if len(found) == 1 else None
+    return step if isinstance(step, int) else None
+
+
+def _turned(uses: Sequence[Use], along: Loop, across: Loop) -> tuple[Access, ...]:
+    """What is read next to one another along the second index, and far apart along the first."""
+    found = []
+    for use in uses:
+        far = use.form.indices.get(along.index, 0)
+        if not use.target and use.form.indices.get(across.index) == 1 and not use.form.others:
+            if isinstance(far, int) and abs(far) > NEAR:
+                found.append(use.access)
+    return tuple(found)
+
+
+def _blocked(
+    turned: tuple[Access, ...],
+    along: Loop,
+    across: Loop,
+    outer: list[Loop],
+    fixed: Sequence[Index],
+    lanes: int,
+    rows: int,
+) -> TurnPlan:
+    """The plan with blocks that write runs of a good length, and enough pieces for the threads."""
+    extent, near, near_block = known(along), None, 1
+    if extent < RUN and outer:
+        near = outer.pop()
+        near_block = min(known(near), -(-RUN // extent))
+    along_block = min(RUN // lanes, -(-extent // lanes))
+    tiles = -(-known(across) // rows)
+    plan = TurnPlan(
+        turned, along, across, tuple(outer), near, tuple(fixed), lanes, rows, near_block,
+        along_block, tiles,
+    )  # fmt: skip
+    return replace(
+        plan,
+        across_block=max(1, -(-tiles * plan.pieces // LEAST_PIECES))
+        if plan.pieces < LEAST_PIECES
+        else tiles,
+    )
+
+
+class TurnNest:
+    """The body of one kernel."""
+
+    def __init__(self, kernel: Reduce, plan: TurnPlan, frame: Frame) -> None:
+        self.kernel = kernel
+        self.plan = plan
+        self.frame = frame
+        self.b = frame.builder
+        pieces, wanted = plan.pieces, int(plan.work // CHUNK_NS)
+        self.pieces = pieces
+        self.chunks = max(1, min(pieces, wanted, MOST_CHUNKS))
+
+    def emit(self) -> None:
+        """All chunks from `%begin` to `%end`."""
+        plan = self.plan
+        ends = [self._part(at) for at in ("%begin", "%end")]
+        with self.b.loop(ends[0], ends[1]) as loop:
+            number, places = loop.index, {x: Place(None, 0) for x in plan.fixed}
+            along, number = self._range(number, plan.along, plan.lanes, plan.along_block)
+            near: tuple[str, str] | None = None
+            if plan.near is not None:
+                near, number = self._range(number, plan.near, 1, plan.near_block)
+            across, number = self._range(number, plan.across, plan.rows, plan.across_block)
+            for x in reversed(plan.outer):
+                value, number = self._divide(number, known(x))
+                places[x.index] = Place(value)
+            self._block(places, along, near, across)
+
+    def _part(self, chunk: str) -> str:
+        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {self.pieces}", chunk)
+        return self.b.pure(f"udiv i64 {scaled}, {self.chunks}", scaled)
+
+    def _divide(self, number: str, extent: int) -> tuple[str, str]:
+        """Remainder and quotient."""
+        rest = self.b.pure(f"urem i64 {number}, {extent}", number)
+        return rest, self.b.pure(f"udiv i64 {number}, {extent}", number)
+
+    def _range(self, number: str, loop: Loop, side: int, block: int) -> tuple[tuple[str, str], str]:
+        """The tiles of a loop in one block, from and to, and the number of the other blocks."""
+        tiles = -(-known(loop) // side)
+        value, number = self._divide(number, -(-tiles // block))
+        begin = self.b.pure(f"mul nuw nsw i64 {value}, {block}", value)
+        end = self.b.pure(f"add nuw nsw i64 {begin}, {block}", begin)
+        return (begin, self._least(end, tiles)), number
+
+    def _least(self, value: str, limit: int) -> str:
+        return self.b.call("i64", "llvm.smin.i64", f"i64 {value}", f"i64 {limit}")
+
+    def _block(
+        self,
+        places: dict[Index, Place],
+        along: tuple[str, str],
+        near: tuple[str, str] | None,
+        across: tuple[str, str],
+    ) -> None:
+        plan = self.plan
+        with self.b.loop(*across) as rows:
+            row = self._start(rows.index, plan.across, plan.rows)
+            if near is None or plan.near is None:
+                self._run(places, row, along)
+                return
+            with self.b.loop(*near) as loop:
+                self._run({**places, plan.near.index: Place(loop.index)}, row, along)
+
+    def _run(self, places: dict[Index, Place], row: str, along: tuple[str, str]) -> None:
+        with self.b.loop(*along) as tiles:
+            start = self._start(tiles.index, self.plan.along, self.plan.lanes)
+            self._tile(places, row, start)
+
+    def _start(self, tile: str, loop: Loop, side: int) -> str:
+        """Where a tile begins: the last one earlier, if it would not be whole."""
+        at = self.b.pure(f"mul nuw nsw i64 {tile}, {side}", tile)
+        return at if known(loop) % side == 0 else self._least(at, known(loop) - side)
+
+    def _tile(self, places: dict[Index, Place], row: str, start: str) -> None:
+        plan = self.plan
+        turned = {a: self._read(a, places, row, start) for a in plan.turned}
+        for k in range(plan.rows):
+            here = {
+                **places,
+                plan.across.index: Place(row, k),
+                plan.along.index: Place(start, 0, True),
+            }
+            point = self.frame.point(plan.lanes, here)
+            for access, rows in turned.items():
+                point.know(access, as_value(point, access.tensor, rows[k], True))
+            values = [(t, point.value(x)) for t, x in zip(
+                self.kernel.targets, self.kernel.results, strict=True
+            )]  # fmt: skip
+            for target, value in values:
+                point.store(target, value)
+
+    def _read(self, access: Access, places: dict[Index, Place], row: str, start: str) -> list[str]:
+        """A tile of a tensor, a vector along `along` for each value of `across`."""
+        plan = self.plan
+        lines = []
+        for k in range(plan.lanes):
+            here = {**places, plan.across.index: Place(row), plan.along.index: Place(start, k)}
+            lines.append(self.frame.point(1, here).address(access).pointer)
+        dtype = access.tensor.dtype
+        return read_turned(self.b, memory_type(dtype), width(dtype), lines, plan.rows)
+
+
+def read_turned(b: Builder, type: str, size: int, lines: Sequence[str], rows: int) -> list[str]:
+    """Vectors across `lines`: the first has their first elements, and so on for `rows` elements.
+
+    Pieces of lines that are some apart are read side by side, and all pieces of a vector turned
+    round at once, by interleaving.
+    """
+    piece = PIECE_BYTES // size
+    out = []
+    for start in range(0, rows, piece):
+        parts = []
+        for k in range(piece):
+            pieces = [_load(b, type, size, lines[n], start, piece)
+                      for n in range(k, len(lines), piece)]  # fmt: skip
+            parts.append(_joined(b, type, pieces, piece))
+        out += _interleaved(b, type, parts, len(lines), piece)
+    return out
+
+
+def _load(b: Builder, type: str, size: int, pointer: str, offset: int, count: int) -> str:
+    if offset:
+        pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {offset}", pointer)
+    return b.load(with_lanes(type, count), pointer, size, stable=True)
+
+
+def _joined(b: Builder, type: str, parts: list[str], count: int) -> str:
+    """Vectors one after the other as one."""
+    while len(parts) > 1:
+        picks = range(2 * count)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_shuffle(b, type, count, x, y, picks) for x, y in pairs]
+        count *= 2
+    return parts[0]
+
+
+def _interleaved(b: Builder, type: str, parts: list[str], lanes: int, piece: int) -> list[str]:
+    """Square blocks side by side turned round: as many times as a piece has bits in its index, the
+    elements of the first half of all vectors interleaved with those of the other half."""
+    half = len(parts) // 2
+    bases = range(0, lanes, piece)
+    low = [p for x in bases for k in range(piece // 2) for p in (x + k, lanes + x + k)]
+    high = [p + piece // 2 for p in low]
+    for _ in range(piece.bit_length() - 1):
+        pairs = zip(parts[:half], parts[half:], strict=True)
+        parts = [_shuffle(b, type, lanes, x, y, p) for x, y in pairs for p in (low, high)]
+    return parts
+
+
+def _shuffle(b: Builder, type: str, lanes: int, x: str, y: str, picks: Sequence[int]) -> str:
+    full, chosen = with_lanes(type, lanes), ", ".join(f"i32 {p}" for p in picks)
+    text = f"shufflevector {full} {x}, {full} {y}, <{len(picks)} x i32> <{chosen}>"
+    return b.pure(text, x, y)

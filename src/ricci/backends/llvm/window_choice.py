@@ -1,0 +1,148 @@
+"""Chooses how a sum of products reads copies of boxes: the tile, and the blocks of an item."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...ir.nodes import Tensor
+from .contraction_cost import tiles
+from .contraction_form import Form, Operand, size
+from .contraction_space import flat_form
+from .emit_access import extent_of
+from .kernels import Strides
+from .schedule import Side, Window
+from .target import Target
+from .window_cost import copying, cycles_of, cycles_until_done
+from .window_plan import (
+    WindowPlan,
+    in_lane_blocks,
+    in_row_blocks,
+    is_affine,
+    is_given,
+    outside_indices,
+    overlaps,
+    plan_of,
+    vector_length,
+    with_tile,
+)
+
+_BETTER = 0.5
+
+Way = tuple[Window, WindowPlan]
+
+
+def choose_window(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor], most: float
+) -> Window | None:
+    """The schedule that takes fewest cycles on one core, if less than `most`, the cycles of another
+    way: of copies only half of them count, since their tiles are estimated as if they waited for
+    nothing."""
+    points = size((*form.kernel.domain, *form.kernel.reduced))
+    if points / (2 * target.lanes(form.dtype)) >= most:
+        return None
+    found: list[tuple[float, int, Way]] = []
+    for schedule, plan in _ways(form, strides, target, constant):
+        copies = copying(plan, strides)
+        for lines, rows, vectors in _tiles_of(plan, target):
+            tiled = with_tile(plan, lines, rows, vectors)
+            sized = replace(schedule, lines=lines, rows=rows, vectors=vectors)
+            cycles = cycles_of(tiled, copies, target) / (1.0 if plan.prepared else _BETTER)
+            found.append((cycles, len(found), (sized, tiled)))
+    best = min(found, default=None)
+    return None if best is None or best[0] >= most else _in_blocks(*best[2], strides, target)
+
+
+def _in_blocks(s: Window, w: WindowPlan, strides: Strides, target: Target) -> Window:
+    """The schedule with the blocks that are done soonest."""
+    if not w.prepared:
+        return s
+    found: list[tuple[float, int, Window]] = []
+    for rows in _divisors(extent_of(w.first), 1):
+        part = in_row_blocks(w, rows, strides, target)
+        if isinstance(part, str):
+            continue
+        copies = copying(part, strides)
+        for lanes in _divisors(extent_of(w.lane), w.plan.panel):
+            whole = in_lane_blocks(part, lanes, target)
+            if not isinstance(whole, str):
+                cycles = cycles_until_done(whole, copies, target)
+                found.append((cycles, len(found), replace(s, row_block=rows, lane_block=lanes)))
+    return min(found)[2] if found else s
+
+
+def _divisors(extent: int, unit: int) -> list[int]:
+    """The lengths of equal blocks, in units; all of it is one."""
+    small = [n for n in range(1, math.isqrt(extent) + 1) if extent % n == 0]
+    lengths = {*small, *(extent // n for n in small)}
+    return [*sorted(n for n in lengths if n % unit == 0 and n < extent), extent]
+
+
+def _ways(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> Iterator[Way]:
+    """The ways to lay a tile, with its smallest size."""
+    numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.kernel.reduced))}
+    affine = is_affine(form.left) and is_affine(form.right)
+    overlap = affine and (overlaps(form.left, form) or overlaps(form.right, form))
+    sides: list[tuple[Side, Operand, Operand]] = [
+        ("left", form.right, form.left),
+        ("right", form.left, form.right),
+    ]
+    ready = {side: _prepared_way(form, side, strides, target, constant) for side, _, _ in sides}
+    yield from (way for way in ready.values() if way is not None)
+    for side, broadcast, vector in sides if overlap else ():
+        if ready[side] is not None:
+            continue
+        for row in broadcast.indices:
+            for lane in vector.indices:
+                for beside in vector.indices:
+                    whole = extent_of(lane) == vector_length(lane, form, target)
+                    if extent_of(lane) > 1 and (whole or beside is lane):
+                        given = (numbers[row], numbers[lane], numbers[beside])
+                        schedule = Window(side, *given, 1, 1)
+                        plan = plan_of(form, schedule, strides, target, constant)
+                        if not isinstance(plan, str):
+                            yield schedule, plan
+
+
+def _prepared_way(
+    form: Form, side: Side, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> Way | None:
+    """The way to lay a tile that reads a constant operand arranged ahead of time, in the largest
+    blocks that leave room for a copy of the other one."""
+    vector, broadcast = form.left, form.right
+    if side == "right":
+        vector, broadcast = broadcast, vector
+    lanes = [i for i in vector.indices if extent_of(i) > 1]
+    steps = flat_form(form.kernel.targets[0], strides).steps
+    if not is_affine(broadcast):
+        return None
+    fixed = outside_indices(broadcast, form)
+    rows = [i for i in broadcast.indices if extent_of(i) > 1 and i not in fixed]
+    if len(lanes) != 1 or not rows or not is_given(vector, form, constant):
+        return None
+    row = min(rows, key=lambda i: steps.get(i, 0))
+    numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.kernel.reduced))}
+    lane = numbers[lanes[0]]
+    first = next(i for i in broadcast.indices if i not in fixed)
+    for length in reversed(_divisors(extent_of(first), 1)):
+        schedule = Window(side, numbers[row], lane, lane, 1, 1, row_block=length)
+        plan = plan_of(form, schedule, strides, target, constant)
+        if not isinstance(plan, str):
+            return schedule, plan
+    return None
+
+
+def _tiles_of(w: WindowPlan, target: Target) -> Iterator[tuple[int, int, int]]:
+    """The lines, rows and vectors of tiles that are not larger than what there is."""
+    down, possible = extent_of(w.row), tiles(target)
+    for rows, vectors in possible:
+        if rows > down or vectors > w.all_vectors:
+            continue
+        yield 1, rows, vectors
+        if rows == down and w.line is not None and w.prepared:
+            for lines in range(2, min(extent_of(w.line), len(possible)) + 1):
+                if (lines * rows, vectors) in possible:
+                    yield lines, rows, vectors

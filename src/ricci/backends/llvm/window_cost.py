@@ -1,0 +1,123 @@
+"""What a window plan costs, estimated from counts of instructions: see `contraction_cost`."""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.rewrite import free_indices
+from .contraction_cost import equal_pieces, multiply_adds
+from .contraction_form import size
+from .contraction_space import flat_form
+from .emit_types import width
+from .kernels import Strides
+from .packing import Packing, contiguous_depth
+from .target import Target
+from .window_box import Staged, access_of
+from .window_plan import WindowPlan, bytes_brought
+
+_CALL = 70.0
+"""Cycles around a tile: its call, and its part of storing results."""
+
+_LINE = 2.2
+"""Cycles to bring a line of the cache near, on average, beside other work."""
+_TURN = 120.0
+"""Cycles to turn round a square of results."""
+
+Copying = tuple[float, float]
+"""Cycles of copying the boxes of both operands once."""
+
+
+def copying(w: WindowPlan, strides: Strides) -> Copying:
+    """The same for all tiles, and all blocks of lanes."""
+    return _copying(w.rows, strides), _copying(w.columns, strides)
+
+
+def cycles_of(w: WindowPlan, copies: Copying, target: Target) -> float:
+    """Cycles on one core."""
+    sides = zip((w.rows, w.columns), copies, strict=True)
+    copied = sum(w.blocks * _copies(w, side) * each for side, each in sides if each)
+    return copied + w.items * _item(w, target)
+
+
+def cycles_until_done(w: WindowPlan, copies: Copying, target: Target) -> float:
+    """Cycles until all cores have done all chunks."""
+    chunks = -(-w.items // w.plan.grain)
+    cycles = cycles_of(w, copies, target) + bytes_brought(w, target) / 24
+    cores = target.cores
+    return cycles / chunks * (-(-chunks // cores) + 0.15) + min(cycles / 10, 400.0 * chunks) / cores
+
+
+def _item(w: WindowPlan, target: Target) -> float:
+    """Cycles of an item's tiles."""
+    plan = w.plan
+    deep = size(w.loops) * (w.guarded.share() if w.guarded else 1.0)
+    calls = math.prod(w.length(i) for i in (*w.down(), *w.right()))
+    lines = [(1, 1)] if w.line is None else equal_pieces(w.length(w.line), w.lines)
+    cycles = 0.0
+    for repeat, lines_of in lines:
+        for times, rows in equal_pieces(w.length(w.row), plan.rows):
+            for count, vectors in equal_pieces(w.vectors, plan.vectors):
+                tile = deep * _step(rows * lines_of, vectors, w, target) + _CALL * w.blocks
+                tile += _storing(rows * lines_of, vectors, w)
+                cycles += calls * repeat * times * count * tile
+    # what does not stay in the first cache takes longer to read again
+    held = w.rows.elements + w.columns.elements
+    if w.prepared:
+        held += plan.panel * size(w.loops)
+    return cycles * (1.0 + held * width(plan.form.dtype) / target.l2 / (8 if w.prepared else 1))
+
+
+def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
+    """Cycles of one k of a tile; vectors that begin anywhere cross lines of the cache."""
+    work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
+    crossing = 1.0 if w.columns.pitch % w.plan.lanes == 0 else 1.8
+    loads = vectors * crossing + rows
+    return max(work, latency, loads) / 2 + 0.5 + (_LINE * _lines(rows, w) if w.prepared else 0.0)
+
+
+def _lines(rows: int, w: WindowPlan) -> float:
+    """How many lines of the cache the rows of a tile meet at each k, if neighbouring k are not in
+    the same."""
+    size_of = width(w.plan.form.dtype)
+    step = abs(w.rows.step(w.loops[-1])) * size_of
+    if step < 64:
+        return 0.0
+    apart = abs(w.rows.step(w.row)) * size_of
+    met = rows if apart >= 64 else 1 + rows * apart / 64
+    return met * (3.0 if step >= 4096 else 1.0)  # and pages to be found out
+
+
+def _storing(rows: int, vectors: int, w: WindowPlan) -> float:
+    """Cycles of storing the results of a tile, in vectors along one of its sides."""
+    plan = w.plan
+    along, length, times = w.lane, plan.lanes, rows * vectors
+    turned = 0.0
+    if plan.across:
+        along, length, times = w.row, rows, vectors * plan.lanes
+        turned = _TURN * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
+    step = w.result.get(along, 0)
+    return turned + times * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)
+
+
+def _copies(w: WindowPlan, side: Staged) -> int:
+    """How often a box is copied: for every item, or for every batch and chunk."""
+    used = set(free_indices(side.access))
+    if not used.isdisjoint(w.fixed) and not w.prepared:
+        return w.items
+    own = size(i for i in (*w.plan.form.batch, *w.choices) if i in used)
+    return max(own if w.prepared else w.plan.outer, -(-w.items // w.plan.grain))
+
+
+def _copying(side: Staged, strides: Strides) -> float:
+    """Cycles of a copy."""
+    return 0.0 if side.packing is None else side.elements * _each(side.packing, strides)
+
+
+def _each(packing: Packing, strides: Strides) -> float:
+    """Cycles per element of a copy."""
+    operand = packing.operand
+    if contiguous_depth(operand, packing.depth, packing.lanes, strides) is not None:
+        return 0.8
+    run = min(packing.lanes, operand.extent)
+    steps = flat_form(access_of(operand), strides).steps
+    return 4.0 / run if steps.get(operand.indices[-1], 0) in (0, 1) else 2.5

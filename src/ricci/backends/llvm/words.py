@@ -1,0 +1,136 @@
+"""Instructions that multiply small integers, several in each 32-bit lane, and add the products.
+
+A lane of an operand, a *word*, holds the factors of two or four neighbouring terms of a sum, the
+first lowest. All results are exact in the arithmetic of 32 bits, which wraps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from .emit_types import with_lanes
+from .target import Target
+
+Instruction = Literal["vpdpbusd", "vpdpwssd", "pmaddwd", "sdot", "udot", "mul"]
+
+HIGH_BITS = str(0x80808080 - (1 << 32))
+"""The word of bytes that are all 128."""
+
+_PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How the words of a product are multiplied: by bytes, or by halves.
+
+    `vpdpbusd` takes bytes without a sign times bytes with one: the broadcast operand's bytes are
+    those without, of the vector operand if `swapped`. If `offset` they are 128 too large, and 128
+    times the sums of the other operand are subtracted at the end. `mul` stands for no instruction
+    at all: halves are taken apart.
+    """
+
+    instruction: Instruction
+    offset: bool = False
+    swapped: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many factors a word holds."""
+        return 4 if self.instruction in ("vpdpbusd", "sdot", "udot") else 2
+
+    def room(self, target: Target) -> Target:
+        """The target with the registers that are left for sums and operands."""
+        taken = 5 if self.offset else 12 if self.instruction == "mul" else 1
+        return replace(target, registers=target.registers - taken)
+
+    def declaration(self, lanes: int) -> str:
+        """The intrinsic, if there is one."""
+        full, part = with_lanes("i32", lanes), self._parts(lanes)
+        name = self._name(lanes)
+        match self.instruction:
+            case "vpdpbusd" | "vpdpwssd":
+                return f"declare {full} @{name}({full}, {full}, {full})"
+            case "pmaddwd":
+                return f"declare {full} @{name}({part}, {part})"
+            case "mul":
+                return ""
+        return f"declare {full} @{name}({full}, {part}, {part})"
+
+    def ready(self, operand: str, lanes: int) -> list[str]:
+        """What is done once to an operand before it is multiplied."""
+        full = with_lanes("i32", lanes)
+        match self.instruction:
+            case "vpdpbusd" | "vpdpwssd":
+                return []
+            case "mul":
+                half = "splat (i32 16)"
+                return [
+                    f"{operand}.u = shl {full} {operand}, {half}",
+                    f"{operand}.l = ashr {full} {operand}.u, {half}",
+                    f"{operand}.h = ashr {full} {operand}, {half}",
+                ]
+        return [f"{operand}.w = bitcast {full} {operand} to {self._parts(lanes)}"]
+
+    def add(self, result: str, sums: str, a: str, b: str, lanes: int) -> list[str]:
+        """`result` as `sums` plus the products of a broadcast and a vector operand."""
+        full, part, name = with_lanes("i32", lanes), self._parts(lanes), self._name(lanes)
+        match self.instruction:
+            case "vpdpbusd" | "vpdpwssd":
+                first, second = (b, a) if self.swapped else (a, b)
+                operands = f"{full} {sums}, {full} {first}, {full} {second}"
+                return [f"{result} = call {full} @{name}({operands})"]
+            case "pmaddwd":
+                return [
+                    f"{result}.p = call {full} @{name}({part} {a}.w, {part} {b}.w)",
+                    f"{result} = add {full} {sums}, {result}.p",
+                ]
+            case "mul":
+                return [
+                    f"{result}.l = mul {full} {a}.l, {b}.l",
+                    f"{result}.s = add {full} {sums}, {result}.l",
+                    f"{result}.h = mul {full} {a}.h, {b}.h",
+                    f"{result} = add {full} {result}.s, {result}.h",
+                ]
+        operands = f"{full} {sums}, {part} {a}.w, {part} {b}.w"
+        return [f"{result} = call {full} @{name}({operands})"]
+
+    def _parts(self, lanes: int) -> str:
+        """The type of a vector of factors."""
+        return with_lanes(f"i{32 // self.count}", lanes * self.count)
+
+    def _name(self, lanes: int) -> str:
+        match self.instruction:
+            case "vpdpbusd" | "vpdpwssd":
+                return f"llvm.x86.avx512.{self.instruction}.{32 * lanes}"
+            case "pmaddwd":
+                return f"llvm.x86.{_PAIRS[lanes]}"
+        return f"llvm.aarch64.neon.{self.instruction}.v4i32.v16i8"
+
+
+def choose(a: tuple[float, float], b: tuple[float, float], target: Target) -> Words | None:
+    """How factors between two bounds, of the broadcast and of the vector operand, are multiplied;
+    None if they are too large."""
+    bytes_of = [_is_inside(x, (-128, 127)) for x in (a, b)]
+    plain = [_is_inside(x, (0, 255)) for x in (a, b)]
+    if target.has("avx512vnni") or target.has("avxvnni"):
+        if plain[0] and bytes_of[1]:
+            return Words("vpdpbusd")
+        if plain[1] and bytes_of[0]:
+            return Words("vpdpbusd", swapped=True)
+        if all(bytes_of):
+            return Words("vpdpbusd", offset=True)
+    if target.has("dotprod") and target.vector_bytes == 16:
+        if all(bytes_of):
+            return Words("sdot")
+        if all(plain):
+            return Words("udot")
+    if not all(_is_inside(x, (-(1 << 15), (1 << 15) - 1)) for x in (a, b)):
+        return None
+    if target.has("avx512vnni") or target.has("avxvnni"):
+        return Words("vpdpwssd")
+    return Words("pmaddwd" if target.triple.startswith("x86_64") else "mul")
+
+
+def _is_inside(inner: tuple[float, float], outer: tuple[float, float]) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]

@@ -1,0 +1,197 @@
+"""Which dimension of an intermediate tensor lies contiguous in memory.
+
+Requires: the actions of a program whose sizes are numbers, and the tensors whose elements must lie
+row-major. Ensures: strides for other tensors, of which one dimension is moved behind all others.
+Views of a tensor decide with it, if they can be found at any strides. Does not: change kernels.
+
+Kernels vote, with the number of terms that they add up. Sums of products with a constant operand
+run fastest along an index that this operand alone gives to the result: the constant is arranged
+once, and the other operand read as it is; its terms are read best along an index of the sum. All
+other kernels want to write along what they read along.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..ir.loops import Action, Fill, Group, Kernel, Point, Reduce, all_actions, tensors_touched
+from ..ir.nodes import Access, Index, Tensor
+from ..ir.rewrite import accesses, free_indices
+from ..ir.shapes import as_int
+from .places import Place, Places, row_major
+from .views import root_of
+
+_LEAST = 8
+"""Extents below it do not fill vectors."""
+_SWEEPS = 2
+_CLASH, _LINE = 2048, 64
+"""Bytes after which elements share lines of the first cache, and those of a line."""
+
+
+@dataclass(slots=True)
+class Votes:
+    """What is wanted of tensors, by their dimensions; views vote for the tensor they are in."""
+
+    places: dict[Tensor, tuple[Tensor, Place]]
+    """For each tensor that may lie otherwise, where it is in the one whose bytes it has."""
+    found: dict[Tensor, dict[int, float]] = field(default_factory=dict)
+
+    def add(self, access: Access, dimension: int | None, weight: float) -> None:
+        if dimension is None or access.tensor not in self.places:
+            return
+        whole, place = self.places[access.tensor]
+        d, factor = place.steps[dimension]
+        if factor == 1:
+            votes = self.found.setdefault(whole, {})
+            votes[d] = votes.get(d, 0.0) + weight
+
+    def is_open(self, tensor: Tensor) -> bool:
+        """Whether a tensor may lie otherwise, and nobody wants anything yet."""
+        return tensor in self.places and not self.found.get(self.places[tensor][0])
+
+    def winner(self, tensor: Tensor) -> tuple[int, float] | None:
+        """The dimension of a tensor that is wanted most, and how much."""
+        whole, place = self.places.get(tensor, (tensor, None))
+        votes = self.found.get(whole)
+        if not votes or place is None:
+            return None
+        best = _winner(votes)
+        return next(((k, votes[best]) for k, s in enumerate(place.steps) if s == (best, 1)), None)
+
+
+def choose_layouts(
+    actions: Sequence[Action],
+    constant: Container[Tensor],
+    fixed: Container[Tensor],
+    places: Places,
+) -> dict[Tensor, tuple[int, ...]]:
+    """The strides, in elements, of tensors that are not to be row-major; `fixed` ones are."""
+    everything = list(all_actions(tuple(actions)))
+    kernels = [a for a in everything if isinstance(a, Kernel)]
+    votes = Votes(_free(everything, constant, fixed, places))
+    reduces = list(_reduces(kernels))
+    products = [k for k in reduces if _vote_product(k, constant, votes)]
+    others = [k for k in reduces if k not in products]
+    for _ in range(_SWEEPS):
+        for kernel in (*others, *reversed(others)):
+            _follow(kernel, votes)
+    chosen = {t: _winner(found) for t, found in votes.found.items() if found}
+    strides = {t: contiguous_last(t, d) for t, d in chosen.items()}
+    return {t: steps for t, steps in strides.items() if steps != row_major(_shape(t))}
+
+
+def _free(
+    actions: Sequence[Action], constant: Container[Tensor], fixed: Container[Tensor], places: Places
+) -> dict[Tensor, tuple[Tensor, Place]]:
+    """The tensors that may lie otherwise, and where they are in those whose bytes they have."""
+    rows = {t for a in actions if isinstance(a, Point) for t in (a.item, *a.pack)}
+    rows |= {a.tensor for a in actions if isinstance(a, Fill)}
+    kernels = (a for a in actions if isinstance(a, Kernel))
+    touched = dict.fromkeys(t for k in kernels for t in tensors_touched(k))
+    wholes = {t: root_of(t, places.views) for t in (*touched, *places.views)}
+    found: dict[Tensor, tuple[Tensor, Place]] = {}
+    bound: set[Tensor] = set()
+    for tensor, whole in wholes.items():
+        place = None
+        if len(whole.shape) > 1 and not any(
+            t in rows or t in fixed or t in constant for t in (tensor, whole)
+        ):
+            place = places.find(tensor)
+        if place is None:
+            bound.add(whole)
+        else:
+            found[tensor] = whole, place
+    return {t: (whole, place) for t, (whole, place) in found.items() if whole not in bound}
+
+
+def _reduces(kernels: Iterable[Kernel]) -> Iterator[Reduce]:
+    for kernel in kernels:
+        if isinstance(kernel, Group):
+            yield from kernel.kernels
+        elif isinstance(kernel, Reduce):
+            yield kernel
+
+
+def _vote_product(kernel: Reduce, constant: Container[Tensor], votes: Votes) -> bool:
+    """Lets a sum of products with a constant operand vote; whether it is one."""
+    if kernel.op != "add" or not kernel.reduced or len(kernel.targets) != 1:
+        return False
+    read = accesses(*kernel.values)
+    given = [a for a in read if a.tensor in constant]
+    rest = [a for a in read if a.tensor not in constant]
+    shared = set(free_indices(*given)) & set(free_indices(*rest))
+    if not given or not rest or shared.isdisjoint(kernel.reduced):
+        return False
+    terms = float(math.prod(_extent(i) for i in (*kernel.domain, *kernel.reduced)))
+    own = set(free_indices(*given)) - set(free_indices(*rest))
+    sides = [(kernel.targets[0], own), *((a, shared & set(kernel.reduced)) for a in rest)]
+    if not any(_extent(i) >= _LEAST for i in own):
+        return False
+    for access, indices in sides:
+        votes.add(access, _best(access, indices), terms)
+    for access in accesses(*kernel.initial, *kernel.results):
+        votes.add(access, _best(access, own), terms / 16)
+    return True
+
+
+def _follow(kernel: Reduce, votes: Votes) -> None:
+    """Hands on what tensors of a kernel want to those of which nobody wants anything."""
+    touched = [*kernel.targets, *accesses(*kernel.initial, *kernel.values, *kernel.results)]
+    wanted: dict[Index, float] = {}
+    for access in touched:
+        found = votes.winner(access.tensor)
+        index = None if found is None else access.subscripts[found[0]].index
+        if found is not None and isinstance(index, Index):
+            wanted[index] = max(wanted.get(index, 0.0), found[1])
+    for access in touched:
+        if votes.is_open(access.tensor):
+            for index in sorted(wanted, key=lambda i: -wanted[i]):
+                dimension = _plain(access, index)
+                if dimension is not None:
+                    votes.add(access, dimension, wanted[index])
+                    break
+
+
+def _best(access: Access, indices: set[Index]) -> int | None:
+    """The dimension with the longest of some indices as its subscript."""
+    found = [
+        (_extent(s.index), d)
+        for d, s in enumerate(access.subscripts)
+        if isinstance(s.index, Index) and s.index in indices and _extent(s.index) >= _LEAST
+    ]
+    return max(found)[1] if found else None
+
+
+def _plain(access: Access, index: Index) -> int | None:
+    return next((d for d, s in enumerate(access.subscripts) if s.index is index), None)
+
+
+def _winner(votes: Mapping[int, float]) -> int:
+    return max(votes, key=lambda d: (votes[d], d))
+
+
+def _extent(index: Index) -> int:
+    found = as_int(index.extent)
+    return 1 if found is None else found
+
+
+def contiguous_last(tensor: Tensor, last: int, apart: bool = True) -> tuple[int, ...]:
+    """The strides of a tensor whose dimension `last` is behind all others.
+
+    Rows a multiple of half a page long would all be on the same few lines of the caches; if
+    `apart`, they get a little more room.
+    """
+    shape = _shape(tensor)
+    bytes_of = tensor.dtype.numpy().itemsize
+    steps, step = [0] * len(shape), 1
+    for d in (last, *(d for d in reversed(range(len(shape))) if d != last)):
+        steps[d], step = step, step * max(shape[d], 1)
+        if apart and d == last and step * bytes_of % _CLASH == 0:
+            step += _LINE // bytes_of
+    return tuple(steps)
+
+
+def _shape(tensor: Tensor) -> list[int]:
+    return [as_int(e) or 0 for e in tensor.shape]

@@ -1,0 +1,91 @@
+"""Long reductions in parts, for several threads.
+
+Requires: kernels in their final form, before they are grouped. Ensures: a reduction of very many
+terms to very few elements is two: to so many partial results each, and of these. Does not: touch
+what depends on sizes that are not known, terms with locals, or sums of products that tiles
+compute.
+
+Example: the sum of 2**20 elements is that of 16 sums of 2**16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..ir import shapes
+from ..ir.loops import Kernel, Reduce
+from ..ir.nodes import Access, Binary, Const, Expr, Index, Local, Subscript, Tensor, integer
+from ..ir.rewrite import Replaceable, substitute
+from .siblings import has_reuse
+
+MOST_POINTS = 3
+"""Elements of a result that are few: they occupy no more than a thread each."""
+LEAST_TERMS = 1 << 15
+"""Of a partial result."""
+MOST_PARTS = 16
+
+_NEUTRAL = {
+    "add": 0, "mul": 1, "min": math.inf, "max": -math.inf, "and": True, "or": False,
+}  # fmt: skip
+
+
+def split_long(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels, in order, with long reductions in parts."""
+    out: list[Kernel] = []
+    for kernel in kernels:
+        out += _parts(kernel) if isinstance(kernel, Reduce) else [kernel]
+    return out
+
+
+def _parts(kernel: Reduce) -> list[Kernel]:
+    points, terms = _size(kernel.domain), _size(kernel.reduced)
+    if not 0 < points <= MOST_POINTS or kernel.locals or kernel.op not in _NEUTRAL:
+        return [kernel]
+    if terms < 2 * LEAST_TERMS or has_reuse(kernel):
+        return [kernel]
+    first, *rest = kernel.reduced
+    extent = _size((first,))
+    most = min(MOST_PARTS, terms // LEAST_TERMS)
+    count = max(n for n in range(1, most + 1) if extent % n == 0)
+    return [kernel] if count == 1 else _split(kernel, first, rest, count, extent // count)
+
+
+def _size(indices: Sequence[Index]) -> int:
+    """How many points there are; 0 if that is not known."""
+    return math.prod(shapes.as_int(i.extent) or 0 for i in indices)
+
+
+def _split(
+    kernel: Reduce, first: Index, rest: Sequence[Index], count: int, length: int
+) -> list[Kernel]:
+    """The kernel of `count` partial results, each of `length` values of an index, and that of the
+    whole."""
+    part, inner = Index("part", integer(count)), Index(first.name, integer(length))
+    place = Binary("add", Binary("mul", part, integer(length)), inner)
+    moved: dict[Replaceable, Expr | Tensor] = {first: place}
+    shape = (part.extent, *(i.extent for i in kernel.domain))
+    tensors = [Tensor(f"{t.tensor.name}'", x.dtype, shape) for t, x in _pairs(kernel)]
+    subscripts = tuple(Subscript(i) for i in (part, *kernel.domain))
+    partial = tuple(Access(t, subscripts) for t in tensors)
+    neutral = tuple(Const(_NEUTRAL[kernel.op], t.dtype) for t in tensors)
+    totals = tuple(Local(f"acc{k}", e) for k, e in enumerate(neutral))
+    condition = None if kernel.condition is None else substitute(kernel.condition, moved)
+    parts = replace(
+        kernel,
+        targets=partial,
+        domain=(part, *kernel.domain),
+        reduced=(inner, *rest),
+        initial=neutral,
+        values=tuple(substitute(v, moved) for v in kernel.values),
+        accumulators=totals,
+        results=totals,
+        condition=condition,
+    )
+    return [parts, replace(kernel, reduced=(part,), values=partial, condition=None)]
+
+
+def _pairs(kernel: Reduce) -> list[tuple[Access, Expr]]:
+    """Targets and the accumulators' first values."""
+    return list(zip(kernel.targets, kernel.initial, strict=True))

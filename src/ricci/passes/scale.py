@@ -1,0 +1,214 @@
+"""Constant factors and terms after a sum of products, moved into it.
+
+Requires: kernels that depend on more than constants, in order. Ensures: where the first things done
+to a sum of products with a constant operand are additions of constants and multiplications by them,
+
+    y[c] = f((sum over k of x[k] * w[c, k]) * s[c] + t[c])
+
+the operand is arranged with the factor in it, once, and the term is what the sum begins with. Does
+not: touch sums of few terms, or factors that depend on an index of the other operand.
+
+Example: the normalisation of a batch by stored statistics, behind a convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..dtypes import DType
+from ..ir.loops import Action, Reduce
+from ..ir.nodes import (
+    Access,
+    Apply,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Local,
+    Select,
+    Subscript,
+    Tensor,
+    Unary,
+)
+from ..ir.rewrite import accesses, children, free_indices, nodes_through_locals, rebuild, walk
+from ..ir.shapes import as_int
+
+_CLOSED = (Access, Apply, Binary, Cast, Const, Index, Select, Unary)
+"""What constants are computed by."""
+_LEAST = 16
+"""Terms of a sum that a factor is moved into."""
+
+
+@dataclass(slots=True)
+class Moved:
+    """New constants, and the kernels that compute them."""
+
+    kernels: list[Reduce] = field(default_factory=list)
+    constants: list[Tensor] = field(default_factory=list)
+
+    def constant(self, name: str, value: Expr) -> Expr:
+        """An element of a new constant that holds the values of an expression."""
+        indices = free_indices(value)
+        fresh = {i: Index(i.name, i.extent) for i in indices}
+        made = Tensor(name, value.dtype, tuple(i.extent for i in indices))
+        target = Access(made, tuple(Subscript(fresh[i]) for i in indices))
+        read = rebuild(
+            value, lambda node: fresh.get(node, node) if isinstance(node, Index) else node
+        )
+        total = (Local("acc0", read),)
+        domain = tuple(fresh[i] for i in indices)
+        self.kernels.append(Reduce(name, (target,), domain, (), "set", (read,), (), total, total))
+        self.constants.append(made)
+        return Access(made, tuple(Subscript(i) for i in indices))
+
+
+def move_constants(
+    actions: Sequence[Action], constant: Container[Tensor]
+) -> tuple[list[Action], Moved]:
+    """The actions with constants moved into their sums."""
+    moved = Moved()
+    done = [_moved(a, constant, moved) if isinstance(a, Reduce) else a for a in actions]
+    return done, moved
+
+
+def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
+    own = _own_indices(kernel, constant)
+    if own is None or kernel.locals:
+        return kernel
+    (accumulator,), (result,) = kernel.accumulators, kernel.results
+    chain = _chain(result, accumulator)
+    if chain is None:
+        return kernel
+    steps = _Steps(constant, own)
+    last: Expr = accumulator
+    for node in chain:
+        if not steps.add(node, last):
+            break
+        last = node
+    if steps.factor is None and steps.count < 2:
+        return kernel
+    value, start = kernel.values[0], kernel.initial[0]
+    if not isinstance(start, Const) and not steps.is_constant(start):
+        return kernel
+    if steps.factor is not None:
+        start = _times(start, steps.factor)
+        factor = moved.constant(f"{kernel.name}.factor", steps.factor)
+        value = Binary("mul", value, factor)
+    start = _plus(start, steps.term)
+    if accesses(start):
+        start = moved.constant(f"{kernel.name}.start", start)
+    fresh = Local(accumulator.name, start)
+    results = (rebuild(result, lambda node: node, {id(last): fresh}),)
+    return replace(
+        kernel, initial=(start,), values=(value,), accumulators=(fresh,), results=results
+    )
+
+
+def _own_indices(kernel: Reduce, constant: Container[Tensor]) -> set[Index] | None:
+    """The indices that a constant operand alone gives to the result, of a large enough sum."""
+    if kernel.op != "add" or len(kernel.targets) != 1 or kernel.condition is not None:
+        return None
+    if kernel.values[0].dtype not in (DType.FLOAT32, DType.FLOAT64):
+        return None
+    terms = 1
+    for index in kernel.reduced:
+        terms *= as_int(index.extent) or 1
+    value = kernel.values[0]
+    if terms < _LEAST or not isinstance(value, Binary) or value.op != "mul":
+        return None
+    sides = [accesses(side) for side in (value.lhs, value.rhs)]
+    given = [side for side in sides if side and all(a.tensor in constant for a in side)]
+    if len(given) != 1 or not all(sides):
+        return None
+    rest = next(side for side in sides if side is not given[0])
+    own = set(free_indices(*given[0])) - set(free_indices(*rest)) - set(kernel.reduced)
+    return own or None
+
+
+def _chain(result: Expr, accumulator: Local) -> list[Expr] | None:
+    """The nodes on the only way from the accumulator up to the result."""
+    parents: dict[int, list[Expr]] = {}
+    for node in walk(result):
+        for part in {id(part) for part in children(node)}:
+            parents.setdefault(part, []).append(node)
+        if isinstance(node, Local) and node is not accumulator:
+            if any(x is accumulator for x in nodes_through_locals(node.value)):
+                return None
+    chain: list[Expr] = []
+    here: Expr = accumulator
+    while len(found := parents.get(id(here), [])) == 1 and isinstance(found[0], Binary):
+        node = found[0]
+        if node.lhs is node.rhs:
+            break
+        chain.append(node)
+        here = node
+    return chain
+
+
+@dataclass(slots=True)
+class _Steps:
+    """What a chain of operations with constants does to a sum: `sum * factor + term`."""
+
+    constant: Container[Tensor]
+    own: set[Index]
+    factor: Expr | None = None
+    term: Expr | None = None
+    count: int = 0
+
+    def is_constant(self, expr: Expr) -> bool:
+        """Whether an expression depends on constants and on own indices alone."""
+        return (
+            all(a.tensor in self.constant for a in accesses(expr))
+            and set(free_indices(expr)) <= self.own
+            and all(isinstance(n, _CLOSED) for n in walk(expr))
+            and all(
+                s.rule is None and isinstance(s.index, (Index, Const))
+                for a in accesses(expr)
+                for s in a.subscripts
+            )
+        )
+
+    def add(self, node: Expr, last: Expr) -> bool:
+        """Take one more operation; whether it is of that kind."""
+        if not isinstance(node, Binary) or node.dtype is not last.dtype:
+            return False
+        other = node.rhs if node.lhs is last else node.lhs
+        if not self.is_constant(other):
+            return False
+        match node.op:
+            case "add":
+                self.term = other if self.term is None else Binary("add", self.term, other)
+            case "sub" if node.lhs is last:
+                less = Unary("neg", other)
+                self.term = less if self.term is None else Binary("sub", self.term, other)
+            case "mul":
+                self._scale("mul", other)
+            case "div" if node.lhs is last:
+                self._scale("div", other)
+            case _:
+                return False
+        self.count += 1
+        return True
+
+    def _scale(self, op: str, other: Expr) -> None:
+        one = Const(1.0, other.dtype)
+        first: Expr = other if op == "mul" else Binary("div", one, other)
+        self.factor = first if self.factor is None else Binary("mul", self.factor, first)
+        if self.term is not None:
+            self.term = Binary("mul", self.term, first)
+
+
+def _times(expr: Expr, factor: Expr) -> Expr:
+    if isinstance(expr, Const) and expr.value == 0:
+        return expr
+    return Binary("mul", expr, factor)
+
+
+def _plus(expr: Expr, term: Expr | None) -> Expr:
+    if term is None:
+        return expr
+    if isinstance(expr, Const) and expr.value == 0:
+        return term
+    return Binary("add", expr, term)

@@ -1,0 +1,114 @@
+"""Constants behind sums move into them, and lie as kernels read them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ricci
+
+OPERATOR = """
+operator sums {
+    @input {
+        x: real[n, c, h];
+        w: real[m, c, k];
+        t: real[m];
+    }
+    @output {
+        y: real[n, m, h - k + 1];
+    }
+    @lower {
+        y[b, i, j] = START,
+            b < n, i < m, j < h - k + 1;
+        y[b, i, j] += x[b, l, j + d] * w[i, l, d],
+            b < n, i < m, j < h - k + 1, l < c, d < k;
+    }
+}
+
+operator after {
+    @input {
+        q: real[n, m, g];
+        x: real[n, c, h];
+        s: real[m];
+        t: real[m];
+        u: real[m];
+    }
+    @output {
+        y: real[n, m, g];
+    }
+    @lower {
+        y[b, i, j] = AFTER,
+            b < n, i < m, j < g;
+    }
+}
+
+graph G {
+    @input {
+        x: real[2, 20, 9];
+    }
+    @variable {
+        w: real[12, 20, 3];
+        s: real[12];
+        t: real[12];
+        u: real[12];
+    }
+    @output {
+        y: real[2, 12, 7];
+    }
+    @compose {
+        q = sums(x, w, t);
+        y = after(q, x, s, t, u);
+    }
+}
+"""
+
+SUM = "q[b, i, j]"
+CASES = {
+    "factor": ("0.0", f"{SUM} * s[i,]", True),
+    "factor first": ("0.0", f"s[i,] * {SUM}", True),
+    "normalised": ("0.0", f"({SUM} - t[i,]) / sqrt(u[i,] + 0.001) * s[i,] + t[i,]", True),
+    "begun": ("t[i,]", f"({SUM} + u[i,]) * s[i,]", True),
+    "terms": ("t[i,]", f"{SUM} + u[i,] - s[i,]", True),
+    "number": ("0.0", f"{SUM} * 0.125 + 3.0", True),
+    "nothing": ("0.0", f"{SUM} * 0.0 + t[i,]", True),
+    "taken off": ("0.0", f"t[i,] - {SUM} * s[i,]", True),
+    "of both": ("0.0", f"{SUM} * s[i,] + {SUM}", False),
+    "also of a function": ("0.0", f"{SUM} * s[i,] + tanh({SUM})", False),
+    "function": ("0.0", f"({SUM} >> 0.0) * s[i,]", False),
+    "divided by": ("0.0", f"s[i,] / ({SUM} + 100.0)", False),
+    "of what varies": ("0.0", f"{SUM} * x[b, i, j]", False),
+    "square": ("0.0", f"{SUM} * {SUM} * s[i,]", False),
+}
+
+
+@pytest.mark.parametrize("real", ["float32", "float64"])
+@pytest.mark.parametrize("name", CASES)
+def test_constants_behind_a_sum(name: str, real: str) -> None:
+    """The same numbers as without, and where it can be no multiplication behind the sum."""
+    start, after, moves = CASES[name]
+    model = ricci.parse(OPERATOR.replace("START", start).replace("AFTER", after))
+    draw = np.random.default_rng(7).standard_normal
+    for variable, shape in {"w": (12, 20, 3), "s": (12,), "t": (12,), "u": (12,)}.items():
+        value = draw(shape)
+        model.variables[f"main.G.{variable}"] = np.abs(value) if variable == "u" else value
+    x = draw((2, 20, 9))
+    run = model.compile(real=real)
+    meant = model.compile("interpreter", real="float64")
+    bound = 2e-6 if real == "float32" else 1e-13
+    for _ in range(2):
+        found, expected = run(x), meant(x)
+        assert np.abs(found - expected).max() <= bound * np.abs(expected).max()
+        for executable in (run, meant):  # what was derived from it follows
+            executable.variables["main.G.s"] = np.arange(12.0)
+    assert ("factor" in model.show("loops") or "start" in model.show("loops")) == moves
+
+
+def test_infinite_factors() -> None:
+    """What a factor makes infinite is so."""
+    start, after, _ = CASES["factor"]
+    model = ricci.parse(OPERATOR.replace("START", start).replace("AFTER", after))
+    for variable, shape in {"w": (12, 20, 3), "s": (12,), "t": (12,), "u": (12,)}.items():
+        model.variables[f"main.G.{variable}"] = np.ones(shape)
+    model.variables["main.G.s"] = np.full(12, np.inf)
+    found = model.compile()(np.ones((2, 20, 9)))
+    assert np.isposinf(found).all()

@@ -1,0 +1,99 @@
+"""Maps by tiles that are turned round in registers, rows that threads keep, sums in parts, and
+quotients by what all lanes share: against NumPy."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import ricci
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(16, 16), (33, 70), (64, 17), (5, 300), (4, 4), (257, 96)])
+def test_transposes(shape: tuple[int, int], dtype: str) -> None:
+    text = f"def f({dtype}(N, M) X) -> (Y) {{ Y(j, i) = X(i, j) where i in 0:N, j in 0:M }}"
+    kinds = {"float": "float32", "double": "float64"}
+    x = np.random.default_rng(0).integers(0, 2, shape).astype(kinds.get(dtype, dtype))
+    np.testing.assert_array_equal(ricci.tc.define(text, threads=2)["f"](x), x.T)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_permutations(order: tuple[int, ...]) -> None:
+    indices = [f"i{k}" for k in range(4)]
+    target = ", ".join(indices[k] for k in order)
+    where = ", ".join(f"{i} in 0:{n}" for i, n in zip(indices, "ABCD", strict=True))
+    text = (
+        f"def f(float(A, B, C, D) X, float(C) s) -> (Y)"
+        f" {{ Y({target}) = X({', '.join(indices)}) * s(i2) + i0 where {where} }}"
+    )
+    rng = np.random.default_rng(1)
+    x, s = rng.random((3, 18, 9, 21), np.float32), rng.random(9, np.float32)
+    want = x * s[:, None] + np.arange(3, dtype=np.float32)[:, None, None, None]
+    got = ricci.tc.define(text, threads=2)["f"](x, s)
+    np.testing.assert_allclose(got, want.transpose(order), 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(64, 3, 70), (33, 1, 600), (40, 7, 2000)])
+def test_rows_are_kept_by_threads(shape: tuple[int, ...]) -> None:
+    extents = ", ".join(map(str, shape))
+    model = ricci.parse(
+        f"""import nn; graph G {{
+            @input {{ x: real[{extents}]; }}
+            @output {{ y: real[{extents}]; }}
+            @compose {{ y = nn.softmax{{axes=[2]}}(x); }}
+        }}""",
+        "skriptnd",
+    )
+    assert "one point each" in model.show("loops")
+    x = np.random.default_rng(4).standard_normal(shape, np.float32)
+    powers = np.exp(x.astype(np.float64))
+    want = powers / powers.sum(2, keepdims=True)
+    np.testing.assert_allclose(model.compile(threads=2)(x), want, 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1 << 18,), (3 * 5 * 7, 4096), (100003,), (2, 1 << 17)])
+def test_long_reductions(shape: tuple[int, ...]) -> None:
+    extents = "NM"[: len(shape)]
+    indices = ", ".join(extents.lower())
+    text = (
+        f"def f(float({', '.join(extents)}) X) -> (s, t)"
+        f" {{ s +=! X({indices}) t max=! X({indices}) * X({indices}) }}"
+    )
+    x = np.random.default_rng(2).standard_normal(shape, np.float32)
+    total, largest = ricci.tc.define(text, threads=2)["f"](x)
+    np.testing.assert_allclose(total, x.sum(dtype=np.float64), 1e-4, 1e-2)
+    assert largest == (x * x).max()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quotients_are_those_of_divisions(dtype: str) -> None:
+    kind = {"float32": "float", "float64": "double"}[dtype]
+    text = f"def f({kind}(N) X, {kind} d) -> (Y) {{ Y(i) = X(i) / d }}"
+    limits, rng = np.finfo(dtype), np.random.default_rng(3)
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal]
+    x = np.concatenate([ends, rng.standard_normal(1000), 1e30 * rng.random(100)]).astype(dtype)
+    function = ricci.tc.define(text)["f"]
+    for divisor in np.array([*ends, 3.0, -0.1, 7e-20, 1e30], dtype):
+        with np.errstate(all="ignore"):
+            want = x / divisor
+        got = function(x, divisor)
+        np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+        np.testing.assert_array_max_ulp(got[np.isfinite(want)], want[np.isfinite(want)], 1)
+        np.testing.assert_array_equal(got[~np.isfinite(want)], want[~np.isfinite(want)])
+        exact = np.abs(x) > limits.tiny * 2.0**30
+        np.testing.assert_array_equal(got[exact], want[exact])
+
+
+def test_what_is_joined_is_not_filled_first() -> None:
+    text = """import layout; graph G {
+        @input { x: real[3, 5]; z: real[3, 2]; }
+        @output { y: real[~, ~]; }
+        @compose { y = layout.concat{axis=1}([x, z, x]); }
+    }"""
+    model = ricci.parse(text, "skriptnd")
+    x, z = np.ones((3, 5), np.float32), np.zeros((3, 2), np.float32)
+    np.testing.assert_array_equal(model.compile()(x, z), np.concatenate([x, z, x], 1))
+    assert "[...] = 0" not in model.show("loops")

@@ -1,0 +1,131 @@
+"""Sums of products of small integers: exact, and in the instructions made for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ricci
+from ricci.backends.llvm import targets
+from ricci.diagnostics import Error
+from ricci.ir.text import parse_graph
+from ricci.runtime.executable import compile_graph
+
+from .assembly import innermost
+
+INSTRUCTIONS = [
+    ("x86-64", "int8", "int8", r"^pmaddwd\s"),
+    ("x86-64-v3", "int8", "int8", r"^vpmaddwd\s.*%ymm"),
+    ("x86-64-v3-vnni", "int8", "int8", r"vpdpbusd\s.*%ymm"),
+    ("x86-64-v4", "uint8", "int8", r"^vpmaddwd\s.*%zmm"),
+    ("x86-64-v4-vnni", "int8", "int8", r"^vpdpbusd\s.*%zmm"),
+    ("x86-64-v4-vnni", "uint8", "int8", r"^vpdpbusd\s.*%zmm"),
+    ("x86-64-v4-vnni", "uint8", "uint8", r"^vpdpwssd\s.*%zmm"),
+    ("x86-64-v4-vnni", "int16", "int16", r"^vpdpwssd\s.*%zmm"),
+    ("aarch64-dotprod", "int8", "int8", r"^sdot\s+v\d+\.4s"),
+    ("aarch64-dotprod", "uint8", "uint8", r"^udot\s+v\d+\.4s"),
+    ("aarch64", "int8", "int8", r"^mla\s+v\d+\.4s"),
+    ("aarch64-sve", "int8", "int8", r"^(mla|mad)\s+z\d+\.s"),
+]
+
+
+def _runnable() -> list[str]:
+    """This machine, and the others that it stands for."""
+    found = ["cpu"]
+    for name in targets.NAMES:
+        try:
+            targets.check_runs(name)
+        except Error:
+            continue
+        found.append(name)
+    return found
+
+
+def _product(a: str, b: str, m: int, k: int, n: int, turned: bool) -> ricci.Model:
+    shape, access = (f"{n},{k}", "B(j,k)") if turned else (f"{k},{n}", "B(k,j)")
+    return ricci.parse(
+        f"def f({a}({m},{k}) A, {b}({shape}) B) -> (C) {{"
+        f" C(i,j) +=! int32(A(i,k)) * int32({access}) }}",
+        "tc",
+    )
+
+
+def _draw(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of all sizes, and the least and the greatest often."""
+    rng = np.random.default_rng(sum(shape))
+    limits = np.iinfo(dtype)
+    drawn = rng.integers(limits.min, limits.max, shape, endpoint=True)
+    ends = np.where(rng.random(shape) < 0.5, limits.min, limits.max)
+    return np.where(rng.random(shape) < 0.5, drawn, ends).astype(dtype)
+
+
+@pytest.mark.parametrize(("target", "a", "b", "pattern"), INSTRUCTIONS)
+def test_the_instructions_are_used(target: str, a: str, b: str, pattern: str) -> None:
+    text = _product(a, b, 64, 256, 192, False).show("asm", target=target)
+    loop = max(innermost(text), key=lambda x: x.count(pattern))
+    assert loop.count(pattern) >= 8
+    assert not loop.spills
+
+
+@pytest.mark.parametrize("a", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("b", ["int8", "uint8", "int16"])
+def test_products_are_exact(a: str, b: str) -> None:
+    """Also where sums wrap, where words are not full, and where the last vector is not."""
+    for m, k, n, turned in ((33, 64, 50, False), (64, 67, 48, True), (40, 130, 37, True)):
+        model = _product(a, b, m, k, n, turned)
+        x, y = _draw(a, (m, k)), _draw(b, (n, k) if turned else (k, n))
+        expected = x.astype(np.int64) @ (y.T if turned else y).astype(np.int64)
+        for target in _runnable():
+            result = model.compile(target=target)(x, y)
+            np.testing.assert_array_equal(result, expected.astype(np.int32), err_msg=target)
+
+
+def test_convolutions_and_what_follows_are_exact() -> None:
+    """With zero points, a start, and results of another type; depths that do not fill words."""
+    model = ricci.parse(
+        """def f(uint8(2,9,12,12) X, int8(16,9,3,3) W, int32(16) B) -> (S, Y) {
+            S(n,o,y,x) = B(o) where n in 0:2, y in 0:10, x in 0:10
+            S(n,o,y,x) += (int32(X(n,c,y+i,x+j)) - 7) * int32(W(o,c,i,j))
+            Y(n,o,y,x) = float(S(n,o,y,x)) * 0.5 }""",
+        "tc",
+    )
+    x, w, b = _draw("uint8", (2, 9, 12, 12)), _draw("int8", (16, 9, 3, 3)), np.arange(16) * 1000
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(int) - 7, (3, 3), axis=(2, 3))
+    expected = np.einsum("ncyxij,ocij->noyx", windows, w.astype(int)) + b[:, None, None]
+    for target in _runnable():
+        s, y = model.compile(target=target)(x, w, b.astype(np.int32))
+        np.testing.assert_array_equal(s, expected, err_msg=target)
+        np.testing.assert_array_equal(y, (expected * 0.5).astype(np.float32))
+
+
+@pytest.mark.parametrize("order", ["f, p", "p, f"])
+def test_padding_counts_as_zero_not_as_the_least_byte(order: str) -> None:
+    """Bytes with a sign are multiplied as if 128 larger; a guard leaves them out all the same."""
+    shape = "32, 30" if order == "f, p" else "30, 32"
+    graph = parse_graph(f"""
+        graph G {{
+          input x = x: int8[16, 30];
+          input w = w: int8[32, 16, 3];
+          y: int32[{shape}] = conv(x, w) {{
+            y[{order}] += int32(x[d, |p + q - 1|]) * int32(w[f, d, q])
+              for f < 32, p < 30, d < 16, q < 3;
+          }}
+          output y = y;
+        }}""")
+    x, w = _draw("int8", (16, 30)), _draw("int8", (32, 16, 3))
+    padded = np.pad(x.astype(int), ((0, 0), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=1)
+    expected = np.einsum("cpq,ocq->op", windows, w.astype(int))
+    for target in _runnable():
+        result = compile_graph(graph, target=target)(x, w)
+        wanted = expected if order == "f, p" else expected.T
+        np.testing.assert_array_equal(result, wanted, err_msg=target)
+
+
+def test_large_integers_are_multiplied_as_they_are() -> None:
+    model = ricci.parse(
+        "def f(int32(40,64) A, int16(64,48) B) -> (C) { C(i,j) +=! A(i,k) * int32(B(k,j)) }", "tc"
+    )
+    a, b = _draw("int32", (40, 64)), _draw("int16", (64, 48))
+    expected = a.astype(np.int64) @ b.astype(np.int64)
+    np.testing.assert_array_equal(model.compile()(a, b), expected.astype(np.int32))
