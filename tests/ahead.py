@@ -39,7 +39,7 @@ class Model:
     def __init__(self, paths: tuple[Path, ...], threads: int = 1, weights: str = "") -> None:
         self.header = find(paths, ".h").read_text("utf-8")
         self.name = find(paths, ".h").stem
-        self.library = Library([find(paths, ".o").read_bytes()], this_machine())
+        self.code = Library([find(paths, ".o").read_bytes()], this_machine())
         run = re.search(rf"^int {self.name}_run\((.*)\);$", self.header, re.M)
         assert run is not None
         self.parameters = [p.rpartition(" ") for p in run[1].split(", ")[1:]]
@@ -51,7 +51,7 @@ class Model:
         self._check(create(ctypes.addressof(self.model), threads, path.encode()))
 
     def _function(self, name: str, *types: type, result: type = ctypes.c_int) -> ctypes._CFuncPtr:
-        address = self.library.address(f"{self.name}_{name}")
+        address = self.code.address(f"{self.name}_{name}")
         assert address, f"there is no function {name}"
         return ctypes.CFUNCTYPE(result, *types)(address)
 

@@ -15,7 +15,7 @@ import ricci
 from ricci.runtime.arguments import PortInfo
 
 from .compare import TARGETS, compare
-from .spec.library import chapter
+from .spec.operators import chapter
 from .spec.sections import SECTIONS
 from .spec.values import NAMES
 

@@ -12,7 +12,7 @@ from ricci.frontends.reading import make_source
 from ricci.frontends.skriptnd import syntax as s
 from ricci.frontends.skriptnd.lexer import tokenize
 from ricci.frontends.skriptnd.parser import parse_module
-from ricci.frontends.skriptnd.standard_library import library_module, library_names
+from ricci.frontends.skriptnd.standard_library import standard_module, standard_names
 
 TESTS = Path(__file__).parent.parent
 
@@ -114,7 +114,7 @@ def _operators() -> Iterator[Program]:
 
 def library_operators() -> list[str]:
     """The names of the library's operators, as they are invoked."""
-    modules = {name: library_module(name) for name in library_names()}
+    modules = {name: standard_module(name) for name in standard_names()}
     return [f"{n}.{op.name}" for n, m in modules.items() if m is not None for op in m.operators]
 
 

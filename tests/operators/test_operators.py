@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from ricci.frontends.skriptnd.standard_library import library_module, library_names
+from ricci.frontends.skriptnd.standard_library import standard_module, standard_names
 
 from .case import Family
 from .execute import check
@@ -38,9 +38,9 @@ def test_operator_agrees_with_oracle(family: Family, target: str) -> None:
             raise
 
 
-@pytest.mark.parametrize("name", library_names())
+@pytest.mark.parametrize("name", standard_names())
 def test_every_operator_has_cases(name: str) -> None:
-    module = library_module(name)
+    module = standard_module(name)
     assert module is not None
     ours = {f.operator for f in FAMILIES if f.count >= 20}
     public = {f"{name}.{o.name}" for o in module.operators if not o.name.startswith("_")}

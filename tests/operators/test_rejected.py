@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ricci.frontends.skriptnd import syntax as s
-from ricci.frontends.skriptnd.standard_library import library_module, library_names
+from ricci.frontends.skriptnd.standard_library import standard_module, standard_names
 
 from .execute import check_rejected
 from .rejected import REJECTED, Rejected
@@ -30,9 +30,9 @@ def _static_text(assertion: s.Assertion) -> str:
     raise AssertionError(f"assert without a message at {assertion.span}")
 
 
-@pytest.mark.parametrize("name", library_names())
+@pytest.mark.parametrize("name", standard_names())
 def test_every_assert_is_violated(name: str) -> None:
-    module = library_module(name)
+    module = standard_module(name)
     assert module is not None
     missing = [
         f"{name}.{operator.name}: {_static_text(assertion)}"

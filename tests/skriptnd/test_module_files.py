@@ -201,7 +201,7 @@ def test_library_parsed_piece_by_piece_is_the_whole(path: Path) -> None:
     report = Report()
     whole = parser.parse_module(reading.read_source(path), report, path.stem)
     assert [d.render() for d in report.diagnostics] == []
-    module = standard_library.library_module(path.stem)
+    module = standard_library.standard_module(path.stem)
     assert module is not None
     assert tuple(module.operators) == tuple(whole.operators)
     assert module.operators[1:3] == whole.operators[1:3]
@@ -222,7 +222,7 @@ def test_library_operators_are_parsed_once() -> None:
 
 
 def test_every_import_of_the_library_is_there() -> None:
-    names = standard_library.library_names()
+    names = standard_library.standard_names()
     report = Report()
     load_text(f"import {', '.join(names)}; graph G {{}}", "main", report)
     assert [d.render() for d in report.diagnostics] == []

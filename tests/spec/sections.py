@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ricci.frontends.skriptnd.modules import STDLIB, library_module
+from ricci.frontends.skriptnd.modules import STDLIB, standard_module
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def library_operators() -> list[str]:
     """All operators of the standard library that others may invoke."""
     names = []
     for path in sorted(STDLIB.glob("*.sknd")):
-        module = library_module(path.stem)
+        module = standard_module(path.stem)
         assert module is not None
         names += [f"{path.stem}.{o.name}" for o in module.operators if o.name[0] != "_"]
     return names

@@ -136,31 +136,25 @@ none:
   %b = call i32 @refuse(ptr %m, i32 801, ptr @no_state)
   ret ptr null
 }
+"""
 
-define i32 @$P$_get(ptr %m, ptr %name, ptr %value, i64 %bytes) {
+_COPY = """
+define i32 @$P$_NAME(ptr %m, ptr %name, ptr %value, i64 %bytes) {
 entry:
   %state = call ptr @find_state(ptr %m, ptr %name, i64 %bytes)
   %none = icmp eq ptr %state, null
   br i1 %none, label %no, label %yes
 yes:
-  call void @llvm.memcpy.p0.p0.i64(ptr align 1 %value, ptr align 1 %state, i64 %bytes, i1 false)
-  ret i32 0
-no:
-  ret i32 801
-}
-
-define i32 @$P$_set(ptr %m, ptr %name, ptr %value, i64 %bytes) {
-entry:
-  %state = call ptr @find_state(ptr %m, ptr %name, i64 %bytes)
-  %none = icmp eq ptr %state, null
-  br i1 %none, label %no, label %yes
-yes:
-  call void @llvm.memcpy.p0.p0.i64(ptr align 1 %state, ptr align 1 %value, i64 %bytes, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr align 1 %TO, ptr align 1 %FROM, i64 %bytes, i1 false)
   ret i32 0
 no:
   ret i32 801
 }
 """
+STATE += "".join(
+    _COPY.replace("NAME", name).replace("TO", to).replace("FROM", source)
+    for name, to, source in (("get", "value", "state"), ("set", "state", "value"))
+)
 
 # the data in a file: it begins with what the model knows it by
 MAP = """

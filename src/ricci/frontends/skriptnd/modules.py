@@ -16,15 +16,15 @@ from ...source import Source
 from ..reading import make_source, read_source
 from . import syntax as s
 from .parser import parse_module
-from .standard_library import STDLIB, Operators, is_library, library_module, library_names
+from .standard_library import STDLIB, Operators, is_library, standard_module, standard_names
 
 __all__ = [
     "STDLIB",
     "Program",
-    "library_module",
     "load_file",
     "load_folder",
     "load_text",
+    "standard_module",
 ]
 
 
@@ -149,7 +149,7 @@ def _find_module(
             return None
         _reject_graphs(module, report)
         return module
-    known = library_module(dotted) if len(imported.path) == 1 else None
+    known = standard_module(dotted) if len(imported.path) == 1 else None
     if known is None:
         _report_missing(imported, dotted, local, report)
     return known
@@ -176,7 +176,7 @@ def _report_missing(imported: s.Import, dotted: str, folder: Path | None, report
         f"cannot find module `{dotted}`",
         imported.span,
         notes=where,
-        help=f"the standard library has the modules {', '.join(library_names())}",
+        help=f"the standard library has the modules {', '.join(standard_names())}",
     )
 
 

@@ -72,14 +72,14 @@ def is_library_source(source: Source) -> bool:
     return source.path is not None and STDLIB in source.path.parents
 
 
-def library_names() -> list[str]:
+def standard_names() -> list[str]:
     """The modules that there are, in alphabetical order."""
     return sorted(path.stem for path in STDLIB.glob("*.sknd"))
 
 
-def library_module(name: str) -> s.Module | None:
+def standard_module(name: str) -> s.Module | None:
     """A module of the standard library, read once; `None` if there is none of this name."""
-    return _read(name) if name in library_names() else None
+    return _read(name) if name in standard_names() else None
 
 
 @cache

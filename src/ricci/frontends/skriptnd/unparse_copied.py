@@ -6,7 +6,7 @@ from ...ir import nodes
 from . import syntax as s
 from .modules import Program
 from .parser import children
-from .standard_library import library_names
+from .standard_library import standard_names
 from .unparse_expressions import unsayable
 
 
@@ -27,7 +27,7 @@ def copied_operators(
             if path[-1] not in found:
                 found[path[-1]] = known[1]
                 pending += _invoked(known[1])
-        elif known is not None or path[0] in library_names():
+        elif known is not None or path[0] in standard_names():
             modules[".".join(path[:-1])] = None
         else:
             raise unsayable(f"the quantizer `{'.'.join(path)}`, which is not known here")

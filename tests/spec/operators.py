@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ricci.frontends.skriptnd import syntax as s
-from ricci.frontends.skriptnd.modules import STDLIB, library_module
+from ricci.frontends.skriptnd.modules import STDLIB, standard_module
 
 from .sections import Section, all_sections
 
@@ -40,7 +40,7 @@ def _read_library() -> tuple[dict[str, str], dict[str, s.Operator]]:
     for path in sorted(STDLIB.glob("*.sknd")):
         for text, name in _COMMENT.findall(path.read_text("utf-8")):
             comments[f"{path.stem}.{name}"] = " ".join(text.replace("\n# ", " ")[2:].split())
-        module = library_module(path.stem)
+        module = standard_module(path.stem)
         assert module is not None
         operators |= {f"{path.stem}.{operator.name}": operator for operator in module.operators}
     return comments, operators
