@@ -43,6 +43,8 @@ class Case:
     """Which of our results is compared with the first of the others."""
     onnx_inputs: Arrays | None = None
     """What the ONNX model takes, if not the inputs."""
+    different: float = 1e-2
+    """A scaled error that no rounding explains."""
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,11 @@ import numpy as np
 from ricci.api import Model, parse
 from ricci.backends.llvm.image import build
 from ricci.diagnostics import Report
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
 from ricci.frontends.skriptnd.compose import compose
 from ricci.frontends.skriptnd.modules import load_text
 from ricci.frontends.skriptnd.typing import check_program
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 from ricci.runtime.pool import this_machine
 
 from .measure import format_table

@@ -28,6 +28,7 @@ from . import (
     cases_convolutions,
     cases_models,
     cases_products,
+    cases_quantised,
     cases_streaming,
 )
 from .cases import Array, Case, Row
@@ -43,11 +44,8 @@ SOURCES = [
     cases_convolutions,
     cases_comprehensions,
     cases_streaming,
+    cases_quantised,
 ]
-
-
-DIFFERENT = 1e-2
-"""A scaled error that no rounding explains."""
 
 
 def rows() -> Iterator[Row]:
@@ -93,19 +91,19 @@ def measure(row: Row, names: list[str], options: argparse.Namespace) -> Result:
     set_peer_threads(threads)
     expected = reference(case)
     running = sides(case, names, threads, expected)
-    errors = {side.name: error_of(side, expected) for side in running}
+    errors = {side.name: error_of(side, expected, case.different) for side in running}
     moved, limits = bounds(case, expected, threads)
     with busy_processes(row.busy):
         timings = time_alternately({side.name: side.call for side in running}, options.rounds)
     return Result(row, timings, errors, case.flops, moved, limits)
 
 
-def error_of(side: Side, expected: Array) -> float:
+def error_of(side: Side, expected: Array, different: float) -> float:
     """The scaled error of a side; one that computes something else has no place in a row."""
     side.call()
     found = side.result()
     error = scaled_error(found, expected) if found.shape == expected.shape else np.inf
-    if not error < DIFFERENT:
+    if not error < different:
         raise ValueError(f"{side.name} gives other numbers, off by {error:.1e} of the largest")
     return error
 

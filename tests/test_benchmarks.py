@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +14,14 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
 
-from benchmarks import cases_comprehensions, cases_convolutions, cases_products, cases_streaming
+from benchmarks import (
+    cases_comprehensions,
+    cases_convolutions,
+    cases_products,
+    cases_quantised,
+    cases_streaming,
+    quantised,
+)
 from benchmarks.cases import Row
 from benchmarks.charts import draw_charts
 from benchmarks.measure import Timing, scaled_error
@@ -54,6 +62,17 @@ def test_all_sides_agree(row: Row) -> None:
         found = side.result()
         assert found.shape == expected.shape, side.name
         assert scaled_error(found, expected) < 2e-6, side.name
+
+
+def test_networks_of_8_bits_agree() -> None:
+    small = partial(quantised.resnet50, 32, 8, 10, (1, 1, 1, 1))
+    for make in (small, partial(quantised.layer, 12, 20, 9, 3)):
+        case = cases_quantised.case(make)
+        expected = reference(case)
+        like = np.empty(expected.shape, np.float32)
+        for side in [ours(case, 1), torch_eager(case, 1, like), onnx_runtime(case, 1, like)]:
+            side.call()
+            assert scaled_error(side.result(), expected) < 0.05, side.name
 
 
 def test_names_differ() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import platform
 import re
 import shutil
 import struct
@@ -23,7 +24,9 @@ from ricci.ahead import plan
 from ricci.ahead.build import build_graph
 from ricci.ahead.header import CODES
 from ricci.ahead.names import RESERVED, Names, identifier, prefix_for
+from ricci.backends.llvm import standalone_check
 from ricci.backends.llvm.elf import machine_of, undefined_symbols
+from ricci.backends.llvm.target import host
 from ricci.backends.llvm.targets import NAMES
 from ricci.cli import main
 from ricci.ir.interpret import interpret
@@ -39,7 +42,7 @@ ALWAYS = {"calloc", "free", "memcpy", "memset"}
 MAPPING = {"open", "lseek", "mmap", "munmap", "close"}
 THREADS = {
     "pthread_create", "pthread_join", "pthread_sigmask", "sched_getaffinity", "sched_getcpu",
-    "sched_setaffinity", "syscall",
+    "sched_setaffinity", "sched_yield", "syscall",
 }  # fmt: skip
 """The functions of the system that the page about building names."""
 
@@ -436,6 +439,22 @@ def test_objects_for_other_processors(tmp_path: Path, target: str) -> None:
     assert target in find(paths, ".h").read_text()
 
 
+def test_an_object_refuses_a_processor_that_lacks_its_instructions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As which this machine counts where a leaf that no processor has is to tell of one of them."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        assert not standalone_check.is_checked(host())
+        return
+    model = ricci.load(DIGITS, attribs={"batch": 1})
+    Model(model.build(tmp_path / "fits"))
+    nowhere = ((0x7FFFFFF0, 0), 0, 0)
+    monkeypatch.setitem(standalone_check._BITS, "sse4.2", nowhere)
+    with pytest.raises(Failed) as failed:
+        Model(model.build(tmp_path / "lacks"))
+    assert failed.value.code == CODES["PROCESSOR"][0]
+
+
 def test_what_variables_give_is_prepared_when_a_model_is_made_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -580,5 +599,8 @@ def test_symbols_are_those_of_the_linker(tmp_path: Path) -> None:
             [tool, "-g", "--defined-only", object_file], capture_output=True, text=True, check=True
         ).stdout.split()
         functions = ("create", "destroy", "error", "get", "reset", "run", "set")
-        assert rows[2::3] == [f"Tracker_{f}" for f in functions]
+        shown = [name for kind, name in zip(rows[1::3], rows[2::3], strict=True) if kind == "T"]
+        assert shown == [f"Tracker_{f}" for f in functions]
+        rest = {name for name in rows[2::3] if name not in shown}
+        assert all(name.startswith("Tracker_") for name in rest), "names of its own"
     assert struct.unpack_from("<H", object_file.read_bytes(), 16) == (1,), "to be linked"

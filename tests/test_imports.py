@@ -15,7 +15,7 @@ import ricci
 ROOT = Path(ricci.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-GROUND = {"source", "codes", "diagnostics", "dtypes", "config", "progress", "tables"}
+GROUND = {"source", "codes", "diagnostics", "dtypes", "config", "progress", "stored", "tables"}
 BELOW: dict[str, set[str]] = {
     "ground": set(),
     "ir": {"ground"},
@@ -28,10 +28,12 @@ BELOW: dict[str, set[str]] = {
     "convert": {"ground", "ir", "frontends"},
 }
 for _name in (
+    "outline",
     "model",
     "api",
     "tc",
     "eintup",
+    "torch_eager",
     "torch",
     "cli",
 ):  # each may import all that stands before it
@@ -46,7 +48,7 @@ THIRD_PARTY = {
     "numpy": set(BELOW),
     "llvmlite": {"backends", "runtime"},
     "rich": {"ground", "cli"},
-    "torch": {"torch"},
+    "torch": {"torch", "torch_eager"},
 }
 
 

@@ -12,10 +12,10 @@ import pytest
 import ricci
 from ricci.backends.llvm import profile as timing
 from ricci.backends.llvm import threads
+from ricci.dtypes import Types
 from ricci.ir.loops import Program
 from ricci.ir.work import work_of
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 from ricci.runtime.profile import KernelProfile, Profile
 
 LAYER = """

@@ -11,10 +11,9 @@ import pytest
 
 import ricci
 from ricci.cli import main
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
 from ricci.ir.text import parse_graph
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 from ricci.report.build import page_of_graph
 from ricci.report.contents import Contents, largest_sizes
 from ricci.report.flow import find_flows

@@ -16,10 +16,11 @@ import pytest
 
 import ricci
 from ricci import tc
+from ricci.backends.llvm import image
 from ricci.backends.llvm.schedule import NO_SCHEDULES, Nest, Schedules
 from ricci.cli import main
 from ricci.diagnostics import Error
-from ricci.runtime import native, tuning, tuning_file
+from ricci.runtime import tuning, tuning_file
 
 TEXT = """
 def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }
@@ -52,13 +53,13 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Schedules]]:
     """The schedules of what is compiled."""
     seen: list[Schedules] = []
-    build = native.build
+    build = image.build
 
     def watched(program: Any, target: Any, schedules: Schedules) -> Any:
         seen.append(schedules)
         return build(program, target, schedules)
 
-    monkeypatch.setattr(native, "build", watched)
+    monkeypatch.setattr(image, "build", watched)
     yield seen
 
 

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from reprlib import repr as short_repr
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from . import outline
 from .diagnostics import Report, error
 from .frontends.reading import make_source, read_source
-from .frontends.skriptnd import origin as skriptnd
-from .frontends.skriptnd import syntax
-from .frontends.skriptnd.attributes import check_attributes
-from .frontends.skriptnd.compose import compose
-from .frontends.skriptnd.format import DIALECTS, format_source
-from .frontends.skriptnd.modules import Program, load_file, load_folder, load_text
-from .frontends.skriptnd.typing import check_program
+from .frontends.skriptnd.module_files import Main, main_module
 from .model import Model, Store, Variables, check_choice
 from .source import Source
+
+if TYPE_CHECKING:
+    from .frontends.skriptnd.modules import Program
+    from .frontends.skriptnd.syntax import Operator
 
 Language = Literal["skriptnd", "tc", "eintup"]
 
@@ -54,9 +54,8 @@ def load(
     language = _language_of(path)
     if language != "skriptnd":
         return _BUILDERS[language](read_source(path), report, choice, name)
-    program = _read_program(path, report)
     store = Store(path, required=True) if path.is_dir() else Store(path.parent)
-    return _build(program, report, choice, store, name)
+    return _load_skriptnd(main_module(path), choice, store, name)
 
 
 def graphs(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -79,7 +78,9 @@ def graphs(path: str | os.PathLike[str]) -> tuple[str, ...]:
         unit = parse_unit(read_source(path), report)
         report.raise_errors()
         return tuple(f.name.name for f in unit.functions)
-    program = _read_program(path, report)
+    from .frontends.skriptnd.modules import load_module
+
+    program = load_module(*main_module(path), report)
     report.raise_errors()
     return tuple(g.name for g in program.graphs())
 
@@ -97,8 +98,9 @@ def parse(
     kind = _language(language, f"language `{language}`")
     if kind != "skriptnd":
         return _BUILDERS[kind](make_source(text, _ENDINGS[kind]), report, choice)
-    program = load_text(text, "main", report)
-    return _build(program, report, choice, Store())
+    from .frontends.skriptnd.modules import load_text
+
+    return _build(load_text(text, "main", report), report, choice, Store())
 
 
 def format(text: str, language: str = "skriptnd", dialect: str = "draft") -> str:
@@ -106,6 +108,8 @@ def format(text: str, language: str = "skriptnd", dialect: str = "draft") -> str
 
     `dialect`, of SkriptND, is "draft" or "later". Raises `Error` with all syntax errors.
     """
+    from .frontends.skriptnd.format import DIALECTS, format_source
+
     check_choice("dialect", dialect, DIALECTS)
     kind = _language(language, f"language `{language}`")
     if kind == "tc":
@@ -174,27 +178,62 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _read_program(path: Path, report: Report) -> Program:
-    return load_folder(path, report) if path.is_dir() else load_file(path, report)
-
-
 # ------------------------------------------------------------------- SkriptND
+
+
+def _load_skriptnd(main: Main, choice: _Choice, store: Store, name: str) -> Model:
+    """The model of a main module; nothing is composed if an earlier process has done so."""
+    key = outline.key_of(main, choice.graph, choice.attribs, choice.types)
+    known = None if key is None else outline.find(key, main)
+    if known is None:
+        return _compose(main, choice, store, name, key)
+    variables = Variables(known.graph, store)
+    make = partial(_compose, main, choice, store, name, None, known.modules)
+    return Model.outlined(name, known, variables, make)
+
+
+def _compose(
+    main: Main,
+    choice: _Choice,
+    store: Store,
+    name: str,
+    key: str | None,
+    modules: Mapping[str, Source] | None = None,
+) -> Model:
+    """The model of a main module, and of other `modules` of the folder if they have been read;
+    what is worth knowing is kept under the key when it is compiled."""
+    from .frontends.skriptnd.modules import load_module
+
+    report = Report()
+    program = load_module(*main, report, modules)
+    model = _build(program, report, choice, store, name)
+    if key is not None and not report.diagnostics:
+        others = {n: m.source for n, m in program.modules.items() if m is not program.main}
+        model.keep = partial(
+            outline.keep, key, numbers=model.origin.numbers, main=main[0], modules=others
+        )
+    return model
 
 
 def _build(
     program: Program, report: Report, choice: _Choice, store: Store, name: str = ""
 ) -> Model:
+    from .frontends.skriptnd.attributes import check_attributes
+    from .frontends.skriptnd.compose import compose
+    from .frontends.skriptnd.origin import Origin
+    from .frontends.skriptnd.typing import check_program
+
     check_program(program, report)
     report.raise_errors()
     operator = _choose(program, choice.graph)
     attributes = check_attributes(operator, choice.attribs, choice.types)
     graph = compose(program, operator, attributes, choice.types)
-    origin = skriptnd.Origin(program, operator, attributes, choice.types)
+    origin = Origin(program, operator, attributes, choice.types)
     variables = Variables(graph, store)
     return Model(name or operator.name, origin, graph, variables, tuple(report.diagnostics))
 
 
-def _choose(program: Program, name: str | None) -> syntax.Operator:
+def _choose(program: Program, name: str | None) -> Operator:
     graphs = program.graphs()
     for graph in graphs:
         if name is None or graph.name == name:

@@ -104,6 +104,14 @@ KNOBS = (
     ),
     Knob("verify", "RICCI_VERIFY", bool, False, "check the program after each pass (slow)"),
     Knob(
+        "integers",
+        "RICCI_INTEGERS",
+        bool,
+        True,
+        "keep quantised tensors as small integers, in which NaN is zero",
+        cached=True,
+    ),
+    Knob(
         "loop_steps",
         "RICCI_LOOP_STEPS",
         int,
@@ -116,6 +124,13 @@ KNOBS = (
         int,
         256,
         "megabytes of big results that are kept, to be used again when nobody has them",
+    ),
+    Knob(
+        "winograd",
+        "RICCI_WINOGRAD",
+        bool,
+        True,
+        "save products of 3x3 filters, by sums and differences (Winograd); it costs a bit",
     ),
     Knob("threads", "RICCI_THREADS", int, 0, "threads of a compiled model; 0: one per core"),
 )

@@ -10,6 +10,7 @@ NumPy has no bfloat16: arrays of it have the dtype `BFLOAT16` of their bits.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -78,6 +79,17 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
 _FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """The dtypes that stand for the abstract ones."""
+
+    real: DType = DType.FLOAT32
+    int: DType = DType.INT64
+
+    def of(self, dtype: DType) -> DType:
+        return {DType.REAL: self.real, DType.INT: self.int}.get(dtype, dtype)
 
 
 def to_bfloat16(values: Array) -> Array:

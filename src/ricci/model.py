@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .convert import to_skriptnd
 from .diagnostics import Diagnostic, error
 from .dtypes import DType
 from .frontends.skriptnd import storage
-from .frontends.skriptnd.attributes import AttributeValue
-from .frontends.skriptnd.modules import Program
 from .frontends.skriptnd.stored_names import find_files
-from .frontends.skriptnd.unparse import unparse_graph
 from .ir.interpret_bind import initial_value
-from .ir.nodes import Graph, Tensor
-from .ir.text import format_graph
+from .ir.nodes import Graph, Quantization, Tensor
+from .stored import Stored
 
 if TYPE_CHECKING:
+    from .frontends.skriptnd.attributes import AttributeValue
+    from .frontends.skriptnd.modules import Program
+    from .outline import Outline
     from .runtime.executable import Executable
 
 Array = NDArray[Any]
@@ -42,8 +41,8 @@ class Store:
 class Variables(MutableMapping[str, Array]):
     """The weights of a model by scoped name, `main.G.kernel`.
 
-    Those of a folder are read when the first is used. Setting one checks shape and type
-    against the declaration (`Error` E0705), and copies the array.
+    One of a folder is read when it is first used, and its file must stay as it is until then.
+    Setting one checks shape and type against the declaration (`Error` E0705), and copies the array.
     """
 
     def __init__(self, graph: Graph, store: Store) -> None:
@@ -51,7 +50,7 @@ class Variables(MutableMapping[str, Array]):
         self._store = store
         self._initial = frozenset(t.name for t in graph.variables if t.data is not None)
         files = self._files()
-        self._values: dict[str, Array] = {
+        self._values: dict[str, Array | Stored] = {
             t.name: initial_value(t)
             for t in graph.variables
             if t.name in self._initial and t.name not in files
@@ -60,8 +59,11 @@ class Variables(MutableMapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         self._check_name(name)
         if name not in self._values:
-            self._read()
-        return self._values[name]
+            self._open()
+        value = self._values[name]
+        if isinstance(value, Stored):
+            value = self._values[name] = value.read()
+        return value
 
     def __setitem__(self, name: str, value: ArrayLike) -> None:
         self._values[name] = self.fit(name, value)
@@ -96,17 +98,17 @@ class Variables(MutableMapping[str, Array]):
         folder = self._store.folder
         return {} if folder is None else find_files(folder, list(self._tensors), self._initial)
 
-    def known(self) -> dict[str, Array]:
-        """All values there are.
+    def known(self) -> dict[str, Array | Stored]:
+        """All values there are, those of files that nobody has asked for without reading them.
 
         A model folder must have all its weights, a single file all or none; those of a text
         are what was set.
         """
         if len(self._values) < len(self._tensors) and (self._store.required or self.stored()):
-            self._read()
+            self._open()
         return {name: self._values[name] for name in self._tensors if name in self._values}
 
-    def _read(self) -> None:
+    def _open(self) -> None:
         absent = [t for name, t in self._tensors.items() if name not in self._values]
         if self._store.folder is None:
             raise error(
@@ -115,7 +117,7 @@ class Variables(MutableMapping[str, Array]):
                 absent[0].span,
                 help=f"set it: model.variables[{absent[0].name!r}] = array",
             )
-        self._values |= storage.read_tensors(self._store.folder, absent, self._files())
+        self._values |= storage.open_tensors(self._store.folder, absent, self._files())
 
     def _check_name(self, name: str) -> None:
         if name not in self._tensors:
@@ -197,6 +199,19 @@ class Model:
     types stand for, `warnings` are findings that did not prevent loading.
     """
 
+    graph: Graph
+    origin: Origin
+    attributes: dict[str, AttributeValue]
+    types: dict[str, str]
+    _noted: tuple[Quantization, ...]
+
+    _outline: Outline | None = None
+    """What is known of the graph from an earlier process."""
+    _compose: Callable[[], Model]
+    """Makes the model if there is an outline alone."""
+    keep: Callable[[Graph, str], None] | None = None
+    """What is to be done with the graph and the hash of its text when it has been compiled."""
+
     def __init__(
         self,
         name: str,
@@ -213,6 +228,31 @@ class Model:
         self.warnings = warnings
         self.variables = variables
         self._noted = graph.quantization
+
+    @classmethod
+    def outlined(
+        cls, name: str, outline: Outline, variables: Variables, compose: Callable[[], Model]
+    ) -> Model:
+        """A model that is composed only when somebody asks for more than an outline says."""
+        model = cls.__new__(cls)
+        model.name, model.variables, model.warnings = name, variables, ()
+        model._outline, model._compose = outline, compose
+        return model
+
+    def __getattr__(self, name: str) -> Any:
+        """What composing gives, of a model that was not composed."""
+        if name not in _COMPOSED or self.__dict__.get("_outline") is None:
+            raise AttributeError(f"a model has no attribute `{name}`")
+        made = self._compose()
+        self.__dict__.update((n, made.__dict__[n]) for n in _COMPOSED)
+        self._outline = None
+        return self.__dict__[name]
+
+    def _with(self, graph: Graph) -> Model:
+        """This model with another graph."""
+        model = copy(self)
+        model.graph, model.keep = graph, None
+        return model
 
     @property
     def language(self) -> str:
@@ -243,9 +283,7 @@ class Model:
         tensor reads the result. Variables are shared with this model. Raises `Error` E0217 for
         an operator that gives something else than a tensor of the same type and shape.
         """
-        model = copy(self)
-        model.graph = self.origin.quantized(self.graph)
-        return model
+        return self._with(self.origin.quantized(self.graph))
 
     def gradient(
         self, wrt: Sequence[str] | None = None, outputs: Sequence[str] | None = None
@@ -259,9 +297,7 @@ class Model:
         """
         from .passes.gradient import gradient_graph
 
-        model = copy(self)
-        model.graph = gradient_graph(self.graph, wrt, outputs)
-        return model
+        return self._with(gradient_graph(self.graph, wrt, outputs))
 
     def compile(
         self,
@@ -284,12 +320,22 @@ class Model:
         have no files, or an argument is not one of the choices.
         """
         from .runtime.executable import compile_graph
+        from .runtime.whole import Whole
 
+        outline = self._outline if options is None and target != "interpreter" else None
+        if outline is not None and not quantize:
+            graph, whole = outline.graph, Whole(lambda: self.graph, outline.digest)
+        else:
+            graph = self.quantized().graph if quantize else self.graph
+            whole = Whole(lambda: graph)
         real, int = self.numbers(real, int)
-        graph = self.quantized().graph if quantize else self.graph
         needed = {t.name for t in graph.variables}
         known = {n: value for n, value in self.variables.known().items() if n in needed}
-        return compile_graph(graph, known, target, threads, real, int, options=options)
+        made = compile_graph(graph, known, target, threads, real, int, options=options, whole=whole)
+        if self.keep is not None and not quantize and target != "interpreter":
+            self.keep(graph, whole.digest)
+            self.keep = None
+        return made
 
     def build(
         self,
@@ -382,9 +428,14 @@ class Model:
         if stage == "syntax":
             return self.origin.syntax()
         if stage == "sknd":
+            from .convert import to_skriptnd
+            from .frontends.skriptnd.unparse import unparse_graph
+
             program = self.origin.program
             return unparse_graph(self.graph, program) if program else to_skriptnd([self.graph])
         if stage == "ir":
+            from .ir.text import format_graph
+
             return format_graph(self.graph)
         from .runtime.stages import show_stage
 
@@ -392,13 +443,16 @@ class Model:
 
     def numbers(self, real: str | None = None, int: str | None = None) -> tuple[str, str]:
         """The dtypes that stand for the abstract types, with the language's for `None`."""
-        usual = self.origin.numbers
+        usual = self.origin.numbers if self._outline is None else self._outline.numbers
         return real or usual[0], int or usual[1]
 
     def __repr__(self) -> str:
         attributes = "".join(f", {n}={v}" for n, v in self.attributes.items())
         return f"<ricci.Model {self.name}: graph {self.graph_name}{attributes}>"
 
+
+_COMPOSED = ("origin", "graph", "attributes", "types", "_noted")
+"""The attributes of a model that are there when it has been composed."""
 
 STAGES = ("syntax", "sknd", "ir", "loops", "llvm", "asm")
 """What `Model.show` shows."""

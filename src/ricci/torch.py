@@ -20,12 +20,12 @@ except ModuleNotFoundError as problem:
     raise ImportError("ricci.torch needs PyTorch: pip install 'ricci[torch]'") from problem
 
 from .diagnostics import error
-from .dtypes import DType
 from .ir.nodes import Binary, Const, Expr, Graph, Operation, Select, Symbol, Tensor, Unary
 from .ir.shapes import affine
-from .passes.gradient import differentiate, gradient_graph
+from .passes.gradient import cotangent_names, gradient_graph
 from .passes.gradient_pair import forward_and_backward
 from .runtime.executable import Executable, compile_graph
+from .torch_eager import make_eager, torch_dtype
 
 if TYPE_CHECKING:
     from .eintup import EinsumTuple
@@ -137,10 +137,10 @@ class _Operator:
 
         self._differentiate(f"{self.name}_forward", derived)
         count = len(self.graph.outputs)
-        eager = self._eager(forward, backward)
+        eager = make_eager(self.graph, self.wrt, forward, backward, self._implement)
 
         def call(*inputs: torch.Tensor) -> Any:
-            if not torch.is_grad_enabled() or not any(i.requires_grad for i in inputs):
+            if not (torch.is_grad_enabled() and any(i.requires_grad for i in inputs)):
                 return plain(*inputs)
             if _is_eager(inputs):
                 return eager(*inputs)
@@ -151,50 +151,6 @@ class _Operator:
 
         call.__name__ = call.__qualname__ = self.name.partition("::")[2]
         return call
-
-    def _eager(self, forward: Graph, backward: Graph) -> Callable[..., Any]:
-        """What the operator does with ordinary tensors, without the dispatcher of PyTorch, which
-        takes longer than many a kernel."""
-        run = _implementation(forward, self.variables, self.threads)
-        differentiate_ = _implementation(backward, self.variables, self.threads)
-        kept = [p.name for p in forward.outputs]
-        outputs = self.graph.outputs
-        names = iter(p.name for p in differentiate(self.graph, self.wrt, None).cotangents)
-        cotangent_of = [next(names) if p.tensors[0].dtype.is_real else "" for p in outputs]
-        zeros = _Zeros()
-        # of the inputs of the gradient among all that is saved, and then the cotangents
-        where = dict(zip(self.inputs, range(len(self.inputs)), strict=True))
-        where |= {name: len(self.inputs) + len(kept) + k for k, name in enumerate(cotangent_of)}
-        where |= {name: len(self.inputs) + k for k, name in enumerate(kept)}
-        places = [where[p.name] for p in backward.inputs]
-        order = [self.wrt.index(n) if n in self.wrt else -1 for n in self.inputs]
-
-        class Eager(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx: Any, *inputs: torch.Tensor) -> Any:
-                found = run(*inputs)
-                results = found if isinstance(found, tuple) else (found,)
-                ctx.save_for_backward(*inputs, *results)
-                ctx.set_materialize_grads(False)
-                given = results[: len(outputs)]
-                rest = [r for r, name in zip(given, cotangent_of, strict=True) if not name]
-                ctx.mark_non_differentiable(*rest)
-                return given if len(given) > 1 else given[0]
-
-            @staticmethod
-            @torch.autograd.function.once_differentiable
-            def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
-                known = (*ctx.saved_tensors, *cotangents)
-                found = differentiate_(
-                    *[
-                        zeros.like(known[k - len(kept)]) if known[k] is None else known[k]
-                        for k in places
-                    ]
-                )
-                all_found = (*found, None) if isinstance(found, tuple) else (found, None)
-                return tuple([all_found[k] for k in order])
-
-        return cast(Callable[..., Any], cast(Any, Eager).apply)
 
     def _recompute(self) -> None:
         """Let the operator itself have a gradient, which does again what it needs."""
@@ -223,14 +179,35 @@ class _Operator:
         given = ", ".join(["Tensor"] * len(graph.outputs))
         given = given if len(graph.outputs) == 1 else f"({given})"
         library.define(f"{short}({taken}) -> {given}", tags=(torch.Tag.pt2_compliant_tag,))
-        library.impl(short, _implementation(graph, self.variables, self.threads), "CPU")
+        run = self._implement(graph)
+
+        def compute(*tensors: torch.Tensor) -> Any:
+            result = run(*tensors)
+            return tuple(result) if isinstance(result, tuple) else result
+
+        library.impl(short, compute, "CPU")
         registry.register_fake(name, _fake(graph), lib=library)
         return cast(Callable[..., Any], getattr(getattr(torch.ops, namespace), short))
+
+    def _implement(self, graph: Graph) -> Callable[..., Any]:
+        """What computes a graph; it is compiled when it is first called."""
+        made: list[Executable] = []
+        variables = {t.name for t in graph.variables}
+        own = {name: value for name, value in self.variables.items() if name in variables}
+
+        def run(*tensors: torch.Tensor) -> Any:
+            if not made:
+                strided = _is_plain(graph)
+                made.append(compile_graph(graph, own, "cpu", self.threads, strided=strided))
+            again = made[0].again(tensors)
+            return made[0](*tensors) if again is None else again
+
+        return run
 
     def _differentiate(self, name: str, gradient: Callable[..., Any]) -> None:
         """Register the gradient of an operator."""
         real = [p.tensors[0].dtype.is_real for p in self.graph.outputs]
-        names = [p.name for p in differentiate(self.graph, self.wrt, None).cotangents]
+        names = cotangent_names(self.graph).values()
 
         def remember(ctx: Any, inputs: Tensors, output: Any) -> None:
             outputs = output if isinstance(output, (tuple, list)) else (output,)
@@ -254,31 +231,16 @@ _LIBRARIES: list[Any] = []
 """An operator lives as long as what it was defined in."""
 
 
-_MOST_ZEROS = 64
-
-
-class _Zeros:
-    """Tensors of zeros, each made once: for what a gradient does not depend on."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, torch.Tensor] = {}
-
-    def like(self, tensor: torch.Tensor) -> torch.Tensor:
-        key = tensor.shape, tensor.dtype
-        if key not in self._known:
-            if len(self._known) >= _MOST_ZEROS:
-                self._known.clear()
-            self._known[key] = torch.zeros(tensor.shape, dtype=tensor.dtype)
-        return self._known[key]
-
-
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def _is_eager(tensors: Tensors) -> bool:
     """Whether nobody traces, transforms or records a call with these tensors."""
-    if torch.compiler.is_compiling() or not all(type(t) in _PLAIN for t in tensors):
+    if torch.compiler.is_compiling():
         return False
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN or not tensor.is_cpu:
+            return False
     inside: Any = torch._C
     return not (inside._len_torch_dispatch_stack() or inside._are_functorch_transforms_active())
 
@@ -287,23 +249,6 @@ def _variables(program: Program) -> Mapping[str, Any]:
     from .model import Model
 
     return program.variables.known() if isinstance(program, Model) else {}
-
-
-def _implementation(
-    graph: Graph, variables: Mapping[str, Any], threads: int | None
-) -> Callable[..., Any]:
-    """What computes a graph; it is compiled when it is first called."""
-    made: list[Executable] = []
-
-    def run(*tensors: torch.Tensor) -> Any:
-        if not made:
-            known = {t.name for t in graph.variables}
-            own = {name: value for name, value in variables.items() if name in known}
-            made.append(compile_graph(graph, own, "cpu", threads, strided=_is_plain(graph)))
-        result = made[0](*tensors)
-        return tuple(result) if isinstance(result, tuple) else result
-
-    return run
 
 
 def _is_plain(graph: Graph) -> bool:
@@ -323,7 +268,7 @@ def _fake(graph: Graph) -> Callable[..., Any]:
     def make(*tensors: torch.Tensor) -> Any:
         sizes = _bind(inputs, tensors)
         results = [
-            tensors[0].new_empty([_evaluate(e, sizes) for e in t.shape], dtype=_dtype(t.dtype))
+            tensors[0].new_empty([_evaluate(e, sizes) for e in t.shape], dtype=torch_dtype(t.dtype))
             for t in outputs
         ]
         return results[0] if len(results) == 1 else tuple(results)
@@ -390,9 +335,3 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
 }
-
-
-def _dtype(dtype: DType) -> torch.dtype:
-    """What PyTorch calls a type; the abstract ones are what a model is compiled with."""
-    names = {DType.REAL: "float32", DType.INT: "int64"}
-    return cast(torch.dtype, getattr(torch, names.get(dtype, dtype.value)))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.runtime import cache, native
+from ricci.backends.llvm import image, target
+from ricci.runtime import cache, pool
 
 TEXT = """
 graph G { @input { x: real[40]; } @output { y: real[40]; } @compose { y = f(x); } }
@@ -37,7 +38,7 @@ def test_a_second_compilation_reads_the_first(
 ) -> None:
     run()
     assert [p.name[:8] for p in folder.iterdir() if p.name.startswith("program")] == ["program-"]
-    monkeypatch.setattr(native, "build", None)
+    monkeypatch.setattr(image, "build", None)
     run()
 
 
@@ -80,3 +81,13 @@ def test_size_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.read("entry0") is None
     assert cache.read("entry19") == b"x" * 1000
     assert sum(p.stat().st_size for p in folder.iterdir()) <= 10_000
+
+
+@pytest.mark.parametrize("entry", [None, b"", b"[]", b"5", b"{}", b'{"cpu":1}', b"\xff"])
+def test_the_machine_is_as_llvm_finds_it(folder: Path, entry: bytes | None) -> None:
+    find = pool.this_machine.__wrapped__
+    for _ in range(2):
+        assert find() == target.host()
+    for path in folder.glob("machine-*") if entry is not None else ():
+        cache.write(path.name, entry or b"")
+    assert find() == target.host()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm import image
 from ricci.ir.text import format_graph, parse_graph
-from ricci.runtime import native
 from ricci.runtime.executable import compile_graph
 
 NETWORK = """
@@ -44,8 +44,8 @@ def test_fifty_sizes_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         builds.append(args)
         return made(*args)
 
-    made = native.build
-    monkeypatch.setattr(native, "build", build)
+    made = image.build
+    monkeypatch.setattr(image, "build", build)
     run = network().compile()
     rng = np.random.default_rng(0)
     for size in range(50):
@@ -126,3 +126,18 @@ def test_an_extent_that_becomes_negative_is_named(target: str) -> None:
     assert run(np.ones(3)) == 0
     with pytest.raises(ricci.Error, match=r"`y` has a negative extent: \[-1\]"):
         run(np.ones(2))
+
+
+@pytest.mark.parametrize("most", ["", " <= 20"])
+def test_a_size_that_data_defines_is_checked_whatever_bounds_it(most: str) -> None:
+    text = f"""graph g {{ symbol n{most}; size k <= n; input x = x: real[n]; input c = c: int[];
+      check k > 1 : "k is ", k;
+      y: real[k] = part(x) {{ y[i] = x[i] for i < k; }}
+      output y = y; size k = c; }}"""
+    run = compile_graph(parse_graph(text))
+    x = np.arange(5, dtype=np.float32)
+    assert run(x, np.array(3)).tolist() == [0, 1, 2]
+    with pytest.raises(ricci.Error, match="k is 1"):
+        run(x, np.array(1))
+    with pytest.raises(ricci.Error, match="size `k` is 9, more than its bound 5"):
+        run(x, np.array(9))

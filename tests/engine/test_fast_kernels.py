@@ -7,9 +7,8 @@ import pytest
 
 import ricci
 from ricci.backends.llvm import image
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 from ricci.runtime import image_file
 from ricci.runtime.pool import this_machine
 

@@ -11,12 +11,12 @@ import pytest
 import ricci
 from ricci.backends.llvm import nest
 from ricci.backends.llvm.target import host
+from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Group, Kernel, Program
 from ricci.ir.text_loops import format_program
 from ricci.passes import groups
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 
 HEAD = "def f(float(N, M, K) X, float(M, K) Y, float(K) Z)"
 SIZES = {"N": 8, "M": 10, "K": 600}

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Program, tensors_touched
 from ricci.ir.nodes import Tensor
 from ricci.ir.shapes import as_int
 from ricci.passes.memory import size_of
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 
 CHANNELS, SIDE = 16, 8
 WEIGHTS = f"""

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
 from ricci.ir.loops import Program
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 
 from .networks import Network, weigh
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.dtypes import Types
 from ricci.ir.loops import Kernel, Program, Repeat, all_actions, tensors_written
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 
 SAME = """
 import math;

@@ -11,12 +11,12 @@ import pytest
 from ricci.backends.llvm.kernels import generate
 from ricci.backends.llvm.target import host
 from ricci.diagnostics import Error
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
 from ricci.ir import shapes
 from ricci.ir.loops import Scatter
 from ricci.ir.text import parse_graph
 from ricci.passes.kernels import make_kernels
-from ricci.passes.specialise import Types, specialise
+from ricci.passes.specialise import specialise
 from ricci.runtime.executable import compile_graph
 
 Arrays = Mapping[str, np.ndarray]

@@ -137,3 +137,71 @@ def test_groups_of_channels_that_are_a_part_of_more(axis: int) -> None:
     arrays = [rng.random(shape, np.float32) for shape in ((2, 4, 5, 5), (6, 2, 3, 3), (2, 6, 5, 5))]
     found, expected = (model.compile(t)(*arrays) for t in ("cpu", "interpreter"))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 8])
+def test_steps_in_order_over_an_open_size_leave_one_result(size: int) -> None:
+    """There is no loop to cut where neither rows nor vectors are left, whatever the size is."""
+    graph = parse_graph("""graph main.G {
+  symbol n <= 8;
+  input x = x: real[11];
+  input sized = sized: int[n];
+  y: real[] = f(x) {
+    y[] = -1.0;
+    y[] := x[i] - x[i + j]  for i < 3, j < n;
+  }
+  output y = y;
+}
+""")
+    x = np.random.default_rng(0).standard_normal(11).astype(np.float32)
+    found = compile_graph(graph, threads=2)(x, np.zeros(size, np.int32))
+    assert found == (x[2] - x[2 + size - 1] if size else -1.0)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_new_variable_made_of_what_was_there_before_the_loop(count: int) -> None:
+    """Its bytes held a part made before the loop; the old value was copied over that."""
+    graph = parse_graph("""graph main.G {
+  input x = x: real[5];
+  input z = z: real[2, 5];
+  input count = count: int[];
+  loop {
+    with start: real[5] = x;
+    count 1;
+    body {
+      twice: real[5] = f(start) {
+        twice[i] = start[i] + start[i]  for i < 5;
+      }
+      yield twice, twice;
+    }
+    outputs last: real[5];
+    collected [made: real[5]];
+  }
+  loop {
+    with a: real[2, 5] = z;
+    with b: real[5] = x;
+    count tensor count;
+    body {
+      next: real[2, 5] = stack(made, b) {
+        next[0, i] = b[i]  for i < 5;
+        next[1, i] = made[i]  for i < 5;
+      }
+      c: real[5] = g(b, made) {
+        c[i] = b[i] * made[i]  for i < 5;
+      }
+      yield next, c;
+    }
+    outputs a1: real[2, 5], b1: real[5];
+  }
+  output a1 = a1;
+  output b1 = b1;
+}
+""")
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal(5, np.float32), rng.standard_normal((2, 5), np.float32)
+    a, b = z, x
+    for _ in range(count):
+        a, b = np.stack([b, x + x]), b * (x + x)
+    found = compile_graph(graph, threads=1)(x, z, np.array(count))
+    for ours, theirs in zip(found, (a, b), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)

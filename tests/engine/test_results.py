@@ -49,5 +49,5 @@ def test_a_result_that_nobody_has_is_used_again(monkeypatch: pytest.MonkeyPatch)
     del locked
     assert kept.make(shape, dtype).ctypes.data != place
     monkeypatch.setenv("RICCI_KEEP_RESULTS", "0")
-    kept.make(shape, dtype)
+    kept.make((SIDE, SIDE, 2), dtype)
     assert not kept._arrays

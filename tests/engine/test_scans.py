@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.dtypes import Types
 from ricci.ir.loops import Action, Reduce, Repeat, all_actions
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 
 TEXT = """
 import layout, linalg, math;

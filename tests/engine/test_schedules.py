@@ -15,10 +15,9 @@ from ricci.backends.llvm.schedule import Contraction, Dots, Nest, Schedule, from
 from ricci.backends.llvm.schedule_space import Space
 from ricci.backends.llvm.target import host
 from ricci.diagnostics import Error
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
 from ricci.ir.loops import Reduce
 from ricci.ir.text import parse_graph
-from ricci.passes.specialise import Types
 from ricci.runtime.executable import compile_graph
 from ricci.runtime.options import Options
 from ricci.runtime.tuning_kernel import Part, Subject

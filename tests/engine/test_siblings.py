@@ -11,10 +11,12 @@ import pytest
 
 import ricci
 from ricci.backends.llvm import contraction
+from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Reduce
+from ricci.passes.gradient_pair import backward_of, forward_and_backward
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
+from ricci.runtime.executable import compile_graph
 
 Arrays = dict[str, np.ndarray]
 
@@ -87,6 +89,34 @@ def test_large_matrix_times_two_vectors_is_read_once() -> None:
     )
     assert len(lowered(text, {"N": 600, "K": 600})) == 1
     agree(text, {"X": normal(600, 600), "Y": normal(600), "Z": normal(600)[::-1].copy()})
+
+
+NORM = """
+def f(float(N, K, M) X, float(K) W) -> (Y, s, q) {
+    s(n) +=! X(n, k, m)
+    q(n) +=! X(n, k, m) * X(n, k, m)
+    Y(n, k, m) = W(k) * (X(n, k, m) - s(n) / (K * M))
+        * rsqrt(q(n) / (K * M) - s(n) * s(n) / (K * M) / (K * M) + 1e-5)
+}"""
+
+
+def test_sums_of_terms_with_locals_are_siblings() -> None:
+    graph = ricci.tc.define(NORM)["f"].graph
+    forward, _ = forward_and_backward(graph, ["X", "W"])
+    backward = backward_of(forward, graph, ["X", "W"], ["Y"])
+    assert backward is not None
+    sizes = {"N": 3, "K": 16, "M": 40}
+    kernels = lower(backward, {s: sizes[s.name] for s in backward.symbols}, Types()).kernels
+    assert [len(k.targets) for k in kernels if isinstance(k, Reduce) and k.locals] == [2]
+    shapes = {p.name: [sizes[s] for s in "NKM"] for p in backward.inputs if p.tensors[0].rank == 3}
+    given = [normal(*shapes.get(p.name, [16 if p.name == "W" else 3])) for p in backward.inputs]
+    given = [
+        a * a + 600 if p.name == "q" else a for p, a in zip(backward.inputs, given, strict=True)
+    ]
+    found = compile_graph(backward)(*given)
+    expected = interpret(backward, {p.name: a for p, a in zip(backward.inputs, given, strict=True)})
+    for result, want in zip(found, expected.values(), strict=True):
+        np.testing.assert_allclose(result, want, 1e-4, 1e-4)
 
 
 # ---------------------------------------------------------------- sums of products

@@ -12,7 +12,7 @@ import pytest
 
 import ricci
 from ricci.diagnostics import Error
-from ricci.runtime import pool
+from ricci.runtime import pool, processors
 
 KERNELS = 8
 
@@ -40,14 +40,14 @@ def expected() -> np.ndarray:
     return result
 
 
-ALLOWED = pool.allowed_cpus
+ALLOWED = processors.allowed_cpus
 
 
 @pytest.fixture(scope="module")
 def exe(request: pytest.FixtureRequest) -> ricci.Executable:
     """With more threads than this machine has, so that workers have to share."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(pool, "allowed_cpus", lambda: [0] * 4)
+    patch.setattr(processors, "allowed_cpus", lambda: [0] * 4)
     request.addfinalizer(patch.undo)
     return ricci.parse(program()).compile(threads=4)
 
@@ -110,11 +110,11 @@ def test_affinity_of_the_caller_stays(exe: ricci.Executable) -> None:
         assert os.sched_getaffinity(0) == before
 
 
-@pytest.mark.skipif(len(pool.allowed_cpus()) < 2, reason="needs two processors")
+@pytest.mark.skipif(len(processors.allowed_cpus()) < 2, reason="needs two processors")
 def test_a_worker_leaves_the_core_of_the_caller(
     expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "allowed_cpus", ALLOWED)
+    monkeypatch.setattr(processors, "allowed_cpus", ALLOWED)
     exe = ricci.parse(program()).compile(threads=2)
     exe(X)
     workers = pool.pool_of(2)
@@ -134,7 +134,7 @@ def test_a_worker_leaves_the_core_of_the_caller(
 
 
 def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpus = len(pool.allowed_cpus())
+    cpus = len(processors.allowed_cpus())
     assert pool.thread_count(1) == 1
     assert pool.thread_count(10_000) == cpus
     monkeypatch.setenv("RICCI_THREADS", "1")
@@ -158,3 +158,14 @@ operator pick { @input { x: real[n]; k: int[m]; } @output { y: real[m]; }
     places[123456] = 77
     with pytest.raises(Error, match="index 77 is out of range"):
         exe(x, places)
+
+
+def test_an_error_does_not_stay() -> None:
+    """Not in calls that are known already, either."""
+    pick = ricci.tc.define("def pick(float(N) A, int32(M) I) -> (O) { O(m) = A(I(m)) }").pick
+    a, good = np.arange(9, dtype=np.float32), np.array([8, 0, 3], np.int32)
+    for _ in range(3):
+        np.testing.assert_array_equal(pick(a, good), [8, 0, 3])
+        for bad in (9, -1):
+            with pytest.raises(Error, match=f"index {bad} is out of range"):
+                pick(a, np.array([1, bad, 2], np.int32))

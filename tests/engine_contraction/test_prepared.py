@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ricci.backends.llvm import targets
 from ricci.backends.llvm.contraction import choose, follow, form_of
-from ricci.backends.llvm.schedule import Contraction, Dots, Side, Window
+from ricci.backends.llvm.schedule import Contraction, Dots, Side, Window, Winograd
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.window_plan import WindowPlan, loops_inside, plan_of
 from ricci.diagnostics import Error
@@ -28,7 +28,7 @@ from .test_random import narrow
 
 HOST = host()
 Strides = dict[Tensor, tuple[int, ...]]
-Schedule = Contraction | Dots | Window
+Schedule = Contraction | Dots | Window | Winograd
 
 
 def runnable() -> Iterator[Target]:
@@ -223,7 +223,7 @@ def test_long_sums_are_cut_in_stretches(k: int) -> None:
 
 
 def test_constant_weights_are_prepared_by_choice() -> None:
-    case = pointwise(64)
+    case = pointwise(512)
     chosen = choose(case.kernel, {}, HOST, case.constant)
     assert isinstance(chosen, Window)
     compare(case, chosen, {}, HOST)

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 import ricci
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
 from ricci.frontends.skriptnd.format import DIALECTS
 from ricci.frontends.skriptnd.unparse import unparse_graph
 from ricci.ir.text import format_graph
 from ricci.ir.verify import verify_graph
 from ricci.passes.pipeline import lower
-from ricci.passes.specialise import Types
 from ricci.runtime import executable, stages
 
 from . import et_check, tc_check, values

@@ -11,8 +11,9 @@ from ricci.ir.interpret import interpret
 from ricci.ir.nodes import Graph
 from ricci.ir.shapes import as_int
 from ricci.ir.text import format_graph, parse_graph
+from ricci.ir.verify import verify_graph
 from ricci.passes.gradient import gradient_graph
-from ricci.passes.gradient_pair import forward_and_backward
+from ricci.passes.gradient_pair import backward_of, forward_and_backward
 from ricci.runtime.executable import compile_graph
 
 from . import control_programs, programs
@@ -268,6 +269,32 @@ def test_what_is_kept() -> None:
     assert [p.name for p in forward.outputs] == ["d", "a"]
     assert [p.name for p in backward.inputs] == ["x", "a", "d_d"]
     assert [p.name for p in backward.outputs] == ["d_w"]
+
+
+def test_reverse_graph_of_fewer_gradients() -> None:
+    """It reads less; sizes come from what is read, if they can."""
+    graph = parse_graph("""graph G {
+      symbol n; symbol m;
+      input x = x: real[n, m]; input w = w: real[m]; input b = b: real[n];
+      a: real[n] = f(x, w, b) { a[i] += x[i, j] * w[j] for i < n, j < m; }
+      y: real[n] = f(a, b) { y[i] = sin(a[i]) + b[i] for i < n; }
+      s: real[] = f(y) { s[] += y[i] for i < n; }
+      output y = y; output s = s;
+    }""")
+    forward, backward = forward_and_backward(graph)
+    assert [p.name for p in forward.outputs] == ["y", "s", "a"]
+    assert [p.name for p in backward.inputs] == ["x", "w", "a", "d_y", "d_s"]
+    inputs = {
+        ("w",): ["x", "a", "d_s"],
+        ("x",): ["w", "a", "d_s"],
+        ("b",): ["x", "d_s"],
+    }
+    for wrt, names in inputs.items():
+        fewer = backward_of(forward, graph, wrt, ["s"])
+        assert fewer is not None
+        verify_graph(fewer)
+        assert [p.name for p in fewer.inputs] == names
+        assert [p.name for p in fewer.outputs] == [f"d_{n}" for n in wrt]
 
 
 def test_variable_that_the_forward_graph_updates() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -148,6 +149,75 @@ def test_a_model_is_trained() -> None:
     x, w = torch.randn(4, 3), torch.randn(3, 2, requires_grad=True)
     (gradient,) = torch.autograd.grad(operator(x, w).sum(), (w,))
     torch.testing.assert_close(gradient, x.sum(0)[:, None].expand(3, 2))
+
+
+SEVERAL = """
+def several(float64(N) A, float64(N) B, int32(N) I) -> (S, J, O, P) {
+    S +=! A(i) * B(i)
+    J(i) = I(i) + 1
+    O(i) = tanh(A(i) * B(i)) * S
+    P(i) = exp(B(i))
+}
+"""
+
+REPEATED = """
+operator mul { @input { x: real[n]; y: real[n]; } @output { z: real[n]; }
+    @lower { z[i,] = x[i,] * y[i,], i < n; } }
+graph G { @input { A: real[3]; B: real[3]; } @output { P: real[3]; Q: real[3]; }
+    @compose { P = with t = A do..(3) mul(t, B); Q = mul(A, B); } }
+"""
+
+
+def _several(a: torch.Tensor, b: torch.Tensor, _: torch.Tensor) -> list[torch.Tensor]:
+    s = (a * b).sum()
+    return [s, torch.tanh(a * b) * s, torch.exp(b) + 0 * a]
+
+
+def _repeated(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    return [a * b * b * b, a * b]
+
+
+def _choices(count: int) -> list[tuple[bool, ...]]:
+    return [c for c in itertools.product((True, False), repeat=count) if any(c)]
+
+
+@pytest.mark.parametrize("text", [SEVERAL, REPEATED], ids=["formulas", "loop"])
+def test_some_gradients_of_some_results(text: str) -> None:
+    """Whatever is asked for, in whatever order: also where a loop has to be done again."""
+    name = f"test::some_{next(_NUMBERS)}"
+    integers: tuple[torch.Tensor, ...] = ()
+    if text is SEVERAL:
+        operator = ricci.torch.custom_op(name, ricci.tc.define(text).several)
+        integers, dtype, count = (torch.arange(3, dtype=torch.int32),), torch.float64, 3
+    else:
+        operator = ricci.torch.custom_op(name, ricci.parse(text))
+        dtype, count = torch.float32, 2
+    formula: Callable[..., list[torch.Tensor]] = _several if text is SEVERAL else _repeated
+    drawn = torch.randn(2, 3, dtype=dtype)
+    for needed, used in itertools.product(_choices(2), _choices(count)):
+        a, b = (t.clone().requires_grad_(n) for t, n in zip(drawn, needed, strict=True))
+        wrt = [t for t in (a, b) if t.requires_grad]
+        results = [r for r in operator(a, b, *integers) if r.is_floating_point()]
+        found, wanted = (
+            torch.autograd.grad(_loss(r, used), wrt, allow_unused=True)
+            for r in (results, formula(a, b, *integers))
+        )
+        for x, y, of in zip(found, wanted, wrt, strict=True):
+            torch.testing.assert_close(x, torch.zeros_like(of) if y is None else y)
+
+
+def _loss(results: list[torch.Tensor], used: tuple[bool, ...]) -> torch.Tensor:
+    chosen = [r for r, is_used in zip(results, used, strict=True) if is_used]
+    return sum((r.square().sum() for r in chosen), torch.zeros(()))
+
+
+def test_gradient_of_a_gradient_is_an_error() -> None:
+    operator = ricci.torch.custom_op("test::once", ricci.tc.define(SEVERAL).several)
+    a, b = (torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    loss = operator(a, b, torch.zeros(3, dtype=torch.int32))[0].square()
+    (gradient,) = torch.autograd.grad(loss, (a,), create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
 
 
 def test_gradient_in_numpy() -> None:

@@ -11,15 +11,15 @@ from ..backends.llvm.standalone import build_object
 from ..backends.llvm.target import Target
 from ..backends.llvm.targets import check_runs, named
 from ..diagnostics import Error, error
-from ..dtypes import DType
+from ..dtypes import DType, Types
 from ..ir.limits import check_memory
 from ..ir.nodes import Graph
-from ..passes.specialise import Types
 from ..runtime.arguments import Array
 from ..runtime.executable import check_types
 from ..runtime.options import as_options
 from ..runtime.pool import this_machine
 from ..runtime.variables import VariableValues
+from ..stored import Stored
 from .example import write_example
 from .files import write_files
 from .header import Facts, write_header
@@ -31,7 +31,7 @@ WEIGHTS = ("auto", "embedded", "file")
 
 def build_graph(
     graph: Graph,
-    variables: Mapping[str, Array],
+    variables: Mapping[str, Array | Stored],
     directory: str | os.PathLike[str],
     name: str | None = None,
     target: str = "cpu",
@@ -51,14 +51,14 @@ def build_graph(
     prefix = prefix_for(title) if name is None else check_prefix(name)
     types = Types(DType(real), DType(int))
     check_memory(graph)
-    values = VariableValues(graph, types, lambda: None)
+    values = VariableValues(graph, types, lambda _: None)
     for variable in variables:
         values.adopt(variable, variables[variable])
+    asked = as_options(options)
     chosen, runs_here = _processor(target, threads)
+    chosen = asked.of(chosen)
     separate = None if weights == "auto" else weights == "file"
-    wish = Wish(
-        prefix, types, chosen, runs_here, threads, sizes or {}, as_options(options), separate
-    )
+    wish = Wish(prefix, types, chosen, runs_here, threads, sizes or {}, asked, separate)
     plan = make_plan(graph, values, wish)
     built = build_object(plan.unit, chosen)
     weights_file = f"{prefix}.weights" if built.weights is not None else ""

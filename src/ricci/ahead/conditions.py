@@ -14,6 +14,7 @@ from ..backends.llvm.kernels import KernelCode
 from ..backends.llvm.standalone_unit import Part, Stage, Test, TestKind
 from ..backends.llvm.target import Target
 from ..dtypes import DType
+from ..ir.interpret_bind import checks_on_data
 from ..ir.loops import Buffer, Kernel, Program
 from ..ir.nodes import (
     Cast,
@@ -28,7 +29,6 @@ from ..ir.nodes import (
 from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import interval
 from ..passes.control_state import store
-from ..passes.pipeline import checks_on_data
 from ..passes.specialise import size_for
 
 Message = tuple[str | Expr, ...]

@@ -15,6 +15,7 @@ CODES = {
     "INDEX": (802, "an index is out of range"),
     "DIVISION": (803, "an integer is divided by zero"),
     "SIZE": (804, "a size is negative or above its bound"),
+    "PROCESSOR": (805, "the processor lacks instructions that the code is made of"),
     "ENDLESS": (806, "loops do not end"),
     "MEMORY": (901, "there is not enough memory"),
 }

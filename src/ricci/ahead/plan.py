@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..backends.llvm.image import Image, arrange
+from ..backends.llvm.image import arrange
 from ..backends.llvm.jit import compile_text, module_text
 from ..backends.llvm.kernels import KernelCode
 from ..backends.llvm.schedule import Schedules
@@ -22,9 +22,10 @@ from ..backends.llvm.standalone_unit import (
     State,
     Unit,
 )
+from ..backends.llvm.steps import Image
 from ..backends.llvm.target import Target
 from ..diagnostics import Error, error
-from ..dtypes import DType
+from ..dtypes import DType, Types
 from ..ir.interpret_bind import set_size, unknown_checks
 from ..ir.interpret_block import Store
 from ..ir.limits import fits_memory
@@ -33,7 +34,7 @@ from ..ir.nodes import Expr, Graph, Symbol, Tensor, integer
 from ..ir.rewrite import free_symbols
 from ..ir.shapes import interval
 from ..passes.pipeline import lower
-from ..passes.specialise import Types, specialise
+from ..passes.specialise import specialise
 from ..runtime import tuning_file
 from ..runtime.instance import Loaded, Weights, most_steps
 from ..runtime.native import with_state
@@ -83,7 +84,7 @@ def make_plan(graph: Graph, values: VariableValues, wish: Wish) -> Plan:
     _check_bounds(graph, known)
     concrete = specialise(stateful, known, wish.types)
     _check_memory(concrete)
-    program = lower(stateful, known, wish.types)
+    program = lower(stateful, known, wish.types, states=len(graph.updates))
     image, codes, _ = arrange(program, wish.target, _schedules(stateful, known, wish))
     interface = describe(*_without_state(concrete, len(graph.updates)))
     cells = Cells(program, wish.target, _meanings(graph, concrete, program, known))
@@ -116,10 +117,11 @@ def _meanings(
 def _schedules(graph: Graph, known: Mapping[Symbol, int], wish: Wish) -> Schedules:
     """The schedules that the options ask for; what was tuned is for sizes that are all known."""
     options, is_open = wish.options, len(known) < len(graph.symbols)
-    if not options.tuned or is_open or wish.target != replace(this_machine(), cores=wish.threads):
+    here = options.of(this_machine())
+    if not options.tuned or is_open or wish.target != replace(here, cores=wish.threads):
         return options.schedules_for(graph)
     threads = wish.threads
-    key = tuning_file.key_of(graph, wish.types, threads, known, {}, this_machine())
+    key = tuning_file.key_of(graph, wish.types, threads, known, {}, here)
     entry, _ = tuning_file.find(key, options.file)
     if entry is None:
         return options.schedules_for(graph)

@@ -188,6 +188,12 @@ def unknown_checks(checks: Sequence[Check], store: Store) -> list[Check]:
     return [item for item in checks if not check(item, store)]
 
 
+def checks_on_data(graph: Graph) -> list[Check]:
+    """The checks that can be made only when data has defined a size."""
+    defined = {s for s, _ in graph.sizes}
+    return [c for c in graph.checks if not defined.isdisjoint(free_symbols(c.condition))]
+
+
 def check(check: Check, store: Store) -> bool:
     """Whether the symbols of a check are known, so that it could be made; E0501 if it fails, E0803
     if it divides by zero."""

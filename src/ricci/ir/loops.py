@@ -59,7 +59,8 @@ class Reduce:
     `condition`, leaves out that term of the reduction. With no `reduced` indices `values` may be
     empty, and `initial` is then the value; otherwise there is one term, and `op` "set" replaces the
     initial value by it. A kernel whose `initial` reads its own targets reads each element where it
-    writes it.
+    writes it. If `op` is "update", the points of `reduced` come in order, and `values` and
+    `condition` may read the accumulators, which they replace together.
     """
 
     name: str
@@ -151,7 +152,12 @@ class Repeat:
     body: Block
 
 
-Action = Kernel | Point | Choose | Repeat
+@dataclass(frozen=True, slots=True, eq=False)
+class Stop:
+    """The end of the call if a check has failed so far."""
+
+
+Action = Kernel | Point | Choose | Repeat | Stop
 Block = tuple[Action, ...]
 
 
@@ -183,6 +189,8 @@ class Program:
     checks: int = 0
     strides: Mapping[Tensor, tuple[int, ...]] = field(default_factory=dict)
     """Strides in elements of the tensors that are not row-major."""
+    states: int = 0
+    """So many of the last outputs are the last inputs, changed in place."""
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

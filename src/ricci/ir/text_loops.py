@@ -18,6 +18,7 @@ from .loops import (
     Reduce,
     Repeat,
     Scatter,
+    Stop,
     tensors_touched,
 )
 from .nodes import Expr, Index, Local, Tensor
@@ -64,6 +65,8 @@ def _format_block(
             case Repeat():
                 lines += ["", "repeat:", *inner(action.before)]
                 lines += [f"while {names.of(action.test)}:", *inner(action.body)]
+            case Stop():
+                lines += ["", "stop if a check has failed"]
             case _:
                 lines += ["", f"kernel {next(numbers)}: {label(action)}"]
                 lines += [f"  {line}" for line in _format_whole(action, program, names)]

@@ -39,10 +39,12 @@ from ..ir.nodes import (
     Tensor,
     Unary,
 )
-from ..ir.rewrite import free_symbols, tensors_read
+from ..ir.rewrite import all_steps, free_symbols, loop_results, step_tensors, tensors_read
 from .control_state import LoopState, assign, store
 from .fuse import fuse
 from .groups import group_kernels
+from .in_place import keep_place
+from .integral import keep_integers
 from .kernels import make_kernels
 from .partial import split_long
 from .parts import Parts
@@ -184,6 +186,7 @@ class _Lowerer:
             constants=(),
         )
         kernels, split = make_kernels(graph)
+        kernels, split = keep_integers(kernels, results, split)
         kernels, views = find_views(kernels, graph, split, self.strided)
         kernels = fuse(kernels, results, views)
         kernels = remove_dead(kernels, results, views)
@@ -381,7 +384,21 @@ class _Lowerer:
                 copies.append(self._copy(place, result))
         live = {*results[:n], *(c.outputs[0] for c in copies)}
         actions += self.block((*loop.body.operations, *copies), live)
+        actions = self._in_place(actions, loop)
         return actions + self._advance(loop.variables, results[:n])
+
+    def _in_place(self, actions: list[Action], loop: Loop) -> list[Action]:
+        """The actions of a step with new variables in the bytes of the old ones, where they can."""
+        results = loop.body.results[: len(loop.variables)]
+        given = _reads_of_regions((loop.body,)) - _made_in(loop.body)
+        for variable, result in zip(loop.variables, results, strict=True):
+            made = root_of(result, self.views)
+            taken = {root_of(t, self.views) for t in (*loop.variables, *given)}
+            needed = {root_of(t, self.views) for t in results}
+            if root_of(variable, self.views) in needed or made in taken or made in self.pointers:
+                continue  # what is given may be a part of what is made
+            actions = keep_place(actions, variable, result, self.views) or actions
+        return actions
 
     def _advance(self, variables: Sequence[Tensor], results: Sequence[Tensor]) -> list[Action]:
         """Copy results to the variables of the next step; through copies where they are others."""
@@ -435,6 +452,17 @@ def _reads_of_regions(regions: Iterable[Region]) -> frozenset[Tensor]:
                     found.update((*step.initial, *(t for _, pack in step.scans for t in pack)))
                     found.update([step.count] if isinstance(step.count, Tensor) else [])
     return frozenset(found)
+
+
+def _made_in(region: Region) -> set[Tensor]:
+    """The tensors that the steps of a region make, and those in them."""
+    made: set[Tensor] = set()
+    for step in all_steps(region.operations):
+        if isinstance(step, Loop):
+            made.update((*loop_results(step), *step_tensors(step)))
+        else:
+            made.update(step.outputs)
+    return made
 
 
 def _same_shape(a: Tensor, b: Tensor) -> bool:

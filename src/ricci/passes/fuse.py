@@ -33,6 +33,7 @@ from ..ir.nodes import (
 from ..ir.rewrite import Replaceable, accesses, has_guard, rebuild, substitute, walk
 from .kernels import may_fail
 from .refine import refine
+from .reshaped import with_common_shape
 from .specialise import shapes_inside
 from .views import Views
 
@@ -102,6 +103,8 @@ class _Fusion:
             return None
         if not made and tensor in self.finer:
             return self._with_finer_producer(position, kernel, tensor)
+        if not made and tensor in self.views:
+            return self._with_reshaped_producer(position, kernel, tensor)
         if len(made) != 1 or made[0] == position or tensor in tensors_written(kernel):
             return None
         producer = self.kernels[made[0]]
@@ -123,33 +126,64 @@ class _Fusion:
         return new
 
     def _with_finer_producer(self, position: int, kernel: Reduce, tensor: Tensor) -> Reduce | None:
-        """As the epilogue of a reduction that writes the tensor under a finer shape."""
+        """Together with a kernel that writes the tensor under a finer shape."""
         fine = self.finer[tensor]
-        made = self.makers.get(fine, [])
+        producer = self._only_maker(position, kernel, tensor, fine)
+        finer = None if producer is None else refine(kernel, tensor, fine)
+        if producer is None or finer is None:
+            return None
+        new = (inline if is_map(producer) else _with_epilogue)(finer, producer)
+        return self._written_finer(position, kernel, new, producer)
+
+    def _with_reshaped_producer(
+        self, position: int, kernel: Reduce, tensor: Tensor
+    ) -> Reduce | None:
+        """With the map computed where it is read that makes the tensor under another shape."""
+        root = self.views[tensor]
+        producer = self._only_maker(position, kernel, tensor, root)
+        if producer is None or not is_map(producer) or root in self.outputs:
+            return None
+        others = [t for t, whole in self.views.items() if whole is root and t is not tensor]
+        if any(self.readers.get(t) or t in self.outputs or t in self.makers for t in others):
+            return None
+        both = with_common_shape(kernel, tensor, producer, root)
+        new = None if both is None else inline(*both)
+        return self._written_finer(position, kernel, new, producer)
+
+    def _only_maker(
+        self, position: int, kernel: Reduce, tensor: Tensor, other: Tensor
+    ) -> Reduce | None:
+        """What makes a tensor under another shape, if a map alone reads it, and writes something
+        that may have another shape, too."""
+        made = self.makers.get(other, [])
         producer = self.kernels[made[0]] if len(made) == 1 else None
         if (
             not isinstance(producer, Reduce)
-            or is_map(producer)
             or not is_map(kernel)
             or tensor in self.outputs
-            or self.readers.get(fine)
+            or self.readers.get(other)
             or self.readers[tensor] != {position}
             or len(kernel.targets) != 1
             or self.makers[kernel.targets[0].tensor] != [position]
         ):
             return None
-        finer = refine(kernel, tensor, fine)
-        new = None if finer is None else with_epilogue(producer, finer)
+        return producer
+
+    def _written_finer(
+        self, position: int, kernel: Reduce, new: Reduce | None, producer: Reduce
+    ) -> Reduce | None:
+        """Put a kernel in the place of two, whose result may now have a finer shape."""
         if new is None or _is_too_large(new):
             return None
         new = made_of_both(new, producer, kernel)
         self._replace(position, kernel, new)
-        self._remove(made[0])
+        self._remove(self.makers[producer.targets[0].tensor][0])
         old, target = kernel.targets[0].tensor, new.targets[0].tensor
-        self.views[target] = old
-        self.finer[old] = target
-        self.makers[target] = self.makers.pop(old)
-        self.fixed |= {old, target}
+        if target is not old:
+            self.views[target] = old
+            self.finer[old] = target
+            self.makers[target] = self.makers.pop(old)
+            self.fixed |= {old, target}
         return new
 
     def _replace(self, position: int, old: Kernel, new: Kernel) -> None:
@@ -333,6 +367,10 @@ def _is_shift(expr: Expr) -> bool:
 
 
 # ------------------------------------------------------------------- epilogues
+
+
+def _with_epilogue(consumer: Reduce, producer: Reduce) -> Reduce | None:
+    return with_epilogue(producer, consumer)
 
 
 def with_epilogue(producer: Reduce, consumer: Reduce) -> Reduce | None:

@@ -53,11 +53,11 @@ def differentiate(
 ) -> Derived:
     """The reverse computation of a graph."""
     places = _places(graph)
-    asked = _chosen("input or variable", places, wrt, [n for n, p in places.items() if _is_real(p)])
+    asked = _chosen("input or variable", places, wrt, [n for n, p in places.items() if is_real(p)])
     results = {p.name: p for p in graph.outputs}
-    of = _chosen("output", results, outputs, [n for n, p in results.items() if _is_real(p)])
-    taken = {p.name for p in graph.inputs}
-    cotangents = tuple(_derivative(results[n], taken) for n in of)
+    of = _chosen("output", results, outputs, [n for n, p in results.items() if is_real(p)])
+    called = cotangent_names(graph)
+    cotangents = tuple(_derivative(results[n], called[n]) for n in of)
     reverse = Reverse((t for n in asked for t in places[n].tensors), _sizes(graph))
     reverse.forward(graph.operations)
     for port, cotangent in zip((results[n] for n in of), cotangents, strict=True):
@@ -67,7 +67,7 @@ def differentiate(
     names: set[str] = set()
     gradients = []
     for name in asked:
-        port = _derivative(places[name], names, graph.name)
+        port = _derivative(places[name], _name(name.removeprefix(f"{graph.name}."), names))
         tensors = tuple(reverse.total(t) for t in places[name].tensors)
         gradients.append(replace(port, tensors=tensors))
     again, back = tuple(reverse.again()), tuple(reverse.steps)
@@ -84,7 +84,8 @@ def _places(graph: Graph) -> dict[str, Port]:
     return found | {t.name: Port(t.name, (t,)) for t in graph.variables}
 
 
-def _is_real(port: Port) -> bool:
+def is_real(port: Port) -> bool:
+    """Whether gradients with respect to what a port has can be asked for."""
     return bool(port.tensors) and port.tensors[0].dtype.is_real
 
 
@@ -102,15 +103,23 @@ def _chosen(
     return list(dict.fromkeys(names))
 
 
-def _derivative(port: Port, taken: set[str], scope: str = "") -> Port:
-    """A port for the gradient of what a port has, with a name of its own.
+def cotangent_names(graph: Graph) -> dict[str, str]:
+    """What the cotangent of each real output is called."""
+    taken = {p.name for p in graph.inputs}
+    return {p.name: _name(p.name, taken) for p in graph.outputs if is_real(p)}
 
-    The scoped name of a variable becomes a word: `d_conv_kernel` for `main.G.conv.kernel`.
-    """
-    name = "d_" + port.name.removeprefix(f"{scope}.").replace(".", "_")
+
+def _name(of: str, taken: set[str]) -> str:
+    """A name for a gradient: of variables, in scopes, it is a word, `d_conv_kernel`."""
+    name = "d_" + of.replace(".", "_")
     while name in taken:
         name += "_"
     taken.add(name)
+    return name
+
+
+def _derivative(port: Port, name: str) -> Port:
+    """A port for the gradient of what a port has."""
     if port.length is not None:
         raise error("E0805", f"the gradient of `{port.name}`, a pack whose length depends on data")
     return Port(name, tuple(like("d", t) for t in port.tensors), port.packed)

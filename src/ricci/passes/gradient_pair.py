@@ -4,7 +4,7 @@ Requires: a verified graph. Ensures: two verified graphs. The first computes the
 graph and, as further outputs, the residuals; the second takes inputs, outputs, residuals and
 cotangents by their names, of each kind those that it needs, and gives the gradients. What is an
 element-wise function of something at hand is computed again; everything else that is needed is
-kept.
+kept. Further reverse graphs, for fewer gradients, may take what the same forward graph gives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..ir.nodes import Graph, Loop, Operation, Port, Step, Tensor
+from ..ir.nodes import Graph, Loop, Operation, Port, Step, Symbol, Tensor
 from ..ir.rewrite import loop_results, substitute_graph
 from .gradient import Derived, differentiate, without_unused
 from .gradient_assignment import is_map
@@ -28,25 +28,37 @@ def forward_and_backward(
     Arguments and errors are those of `gradient_graph`. A port of the second graph that is not a
     cotangent has the name of an input or output of the first.
     """
-    derived = differentiate(graph, wrt, outputs)
-    split = _Split(derived)
-    split.visit(t for step in derived.backward for t in reads(step))
-    split.visit(t for port in derived.gradients for t in port.tensors)
-    split.visit(t for _, t in graph.sizes)
+    split = _Split(differentiate(graph, wrt, outputs), graph.outputs)
     return split.forward(), split.backward()
+
+
+def backward_of(
+    forward: Graph, graph: Graph, wrt: Sequence[str], outputs: Sequence[str]
+) -> Graph | None:
+    """A graph of the gradients of `wrt`, of these outputs alone, that takes what `forward` gives;
+    none if that is not enough.
+
+    `forward` was made of `graph` for these gradients and outputs, among others.
+    """
+    split = _Split(differentiate(graph, wrt, outputs), forward.outputs)
+    given = {t for port in forward.outputs for t in port.tensors}
+    return split.backward() if given.issuperset(split.kept) else None
 
 
 class _Split:
     """What is kept, and what is computed again."""
 
-    def __init__(self, derived: Derived) -> None:
+    def __init__(self, derived: Derived, given: Iterable[Port]) -> None:
         self.derived = derived
         self.graph = graph = derived.graph
         self.makers = {t: step for step in derived.forward for t in _results(step)}
-        self.at_hand = {p.tensors[0]: p for p in graph.outputs if len(p.tensors) == 1}
+        self.at_hand = {p.tensors[0]: p for p in given if len(p.tensors) == 1}
         self.changing = {variable for variable, _ in graph.updates}
         self.again: set[Step] = set()
         self.kept: dict[Tensor, None] = {}
+        self.visit(t for step in derived.backward for t in reads(step))
+        self.visit(t for port in derived.gradients for t in port.tensors)
+        self.visit(t for _, t in graph.sizes)
 
     def visit(self, tensors: Iterable[Tensor]) -> None:
         """Provide for tensors that the reverse computation reads."""
@@ -106,8 +118,7 @@ class _Split:
             quantization=(),
         )
         plain = {t: replace(t, data=None) for t in self.kept if t.data is not None}
-        graph = substitute_graph(without_unused(prune(graph)), plain)
-        return graph if graph.symbols else _without_unread(graph)
+        return _without_unread(substitute_graph(without_unused(prune(graph)), plain))
 
 
 def _results(step: Step) -> tuple[Tensor, ...]:
@@ -115,8 +126,22 @@ def _results(step: Step) -> tuple[Tensor, ...]:
 
 
 def _without_unread(graph: Graph) -> Graph:
-    """The graph without inputs that nothing reads."""
+    """The graph without inputs that nothing reads, save where a size is known from them alone."""
     read = {t for step in graph.operations for t in reads(step)}
     read |= {t for _, t in graph.sizes} | {p.length for p in graph.inputs if p.length}
-    kept = tuple(p for p in graph.inputs if not read.isdisjoint(p.tensors))
-    return replace(graph, inputs=kept)
+    wanted = [p for p in graph.inputs if not read.isdisjoint(p.tensors)]
+    known = {s for p in wanted for s in _sizes(p)}
+    for port in graph.inputs:
+        if not known.issuperset(_sizes(port)):
+            wanted.append(port)
+            known |= _sizes(port)
+    if not known.issuperset(graph.symbols):
+        return graph
+    return replace(graph, inputs=tuple(p for p in graph.inputs if p in wanted))
+
+
+def _sizes(port: Port) -> set[Symbol]:
+    """The symbols that the shape of an argument tells: which of a pack are there is not known."""
+    if port.packed:
+        return set()
+    return {e for t in port.tensors for e in t.shape if isinstance(e, Symbol)}

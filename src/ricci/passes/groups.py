@@ -3,9 +3,8 @@
 Requires: the kernels of a run, in their final order. Ensures: neighbouring reductions and maps
 of which each reads, at a point of some shared indices, what the others write at the same point are
 one `Group`, where a row (all that they touch at such a point) fits in the cache and there are
-enough rows for the threads; what is needed for a row only is `local`. Does not: change the order
-of kernels, or touch sums of products, which have better ways to use the cache, and what depends on
-constant tensors alone.
+enough rows for the threads; what is needed for a row only is `local`. Does not: touch sums of
+products, save in the chains of `chains`, or what depends on constant tensors alone.
 
 Example: sums over each of 128 rows, and what is left of each element of a row when its mean is
 taken off: a row is read from memory once.
@@ -16,13 +15,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir import shapes
-from ..ir.loops import Group, Kernel, Reduce, expressions_of, tensors_touched, tensors_written
+from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Access, Index, Tensor
-from ..ir.rewrite import accesses, free_indices
-from .siblings import has_reuse, renamed
+from ..ir.rewrite import free_indices
+from .chains import find_chains
+from .rows import Rows, extent, is_known
+from .siblings import has_reuse
 from .views import Views, root_of
 
 LEAST_ROW, MOST_ROW = 1 << 8, 512 << 10
@@ -32,7 +33,6 @@ LEAST_BYTES = 128 << 10
 """Of all rows: what is less stays in the cache anyway."""
 LEAST_RUN = 16
 """Elements of a row that are neighbours in memory: with fewer, rows are not what is read."""
-MOST_KERNELS = 8
 
 
 def group_kernels(
@@ -41,15 +41,17 @@ def group_kernels(
     constant: Container[Tensor] = (),
     results: Iterable[Tensor] | None = None,
 ) -> list[Kernel]:
-    """The kernels, in order, in groups where these are worthwhile.
+    """The kernels, in an order that can be run, in groups where these are worthwhile.
 
     Tensors that are not among the `results` are only read by the kernels; none of them is known to
     be if there are no results.
     """
-    grouped = _grouped(kernels, views, constant)
+    fixed = _fixed(kernels, views, constant)
     if results is None:
-        return grouped
-    return _with_local_tensors(grouped, views, results)
+        return _grouped(kernels, views, fixed)
+    results = list(results)
+    kernels = find_chains(kernels, views, fixed, results)
+    return _with_local_tensors(_grouped(kernels, views, fixed), views, results)
 
 
 def _with_local_tensors(
@@ -68,163 +70,93 @@ def _with_local_tensors(
     return out
 
 
-def _grouped(kernels: Sequence[Kernel], views: Views, constant: Container[Tensor]) -> list[Kernel]:
-    fixed: set[Tensor] = set()
-    out: list[Kernel] = []
-    group: _Group | None = None
+def _fixed(kernels: Iterable[Kernel], views: Views, constant: Container[Tensor]) -> set[int]:
+    """The identities of the kernels that depend on constant tensors alone."""
+    known: set[Tensor] = set()
+    found: set[int] = set()
     for kernel in kernels:
-        if _is_fixed(kernel, views, constant, fixed):
-            fixed.update(root_of(t, views) for t in tensors_written(kernel))
-        elif isinstance(kernel, Reduce) and _can_join(kernel):
-            larger = None if group is None else group.joined_by(kernel)
+        read = {root_of(t, views) for t in tensors_touched(kernel)}
+        read -= {root_of(t, views) for t in tensors_written(kernel)}
+        if all(t in constant or t in known for t in read):
+            known.update(root_of(t, views) for t in tensors_written(kernel))
+            found.add(id(kernel))
+    return found
+
+
+def _grouped(kernels: Sequence[Kernel], views: Views, fixed: Container[int]) -> list[Kernel]:
+    out: list[Kernel] = []
+    group: Rows | None = None
+    for kernel in kernels:
+        if isinstance(kernel, Reduce) and id(kernel) not in fixed and _can_join(kernel):
+            larger = None if group is None else _joined(group, kernel)
             if larger is None:
-                out += [] if group is None else group.result()
-                larger = _Group(views, kernel.domain, (kernel,), (kernel,))
+                out += [] if group is None else _result(group)
+                larger = Rows(views, kernel.domain, (kernel,), (kernel,))
             group = larger
             continue
-        out += [] if group is None else group.result()
+        out += [] if group is None else _result(group)
         out.append(kernel)
         group = None
-    return out + ([] if group is None else group.result())
-
-
-def _is_fixed(
-    kernel: Kernel, views: Views, constant: Container[Tensor], fixed: Container[Tensor]
-) -> bool:
-    """Whether a kernel depends on constant tensors alone."""
-    read = {root_of(t, views) for t in tensors_touched(kernel)}
-    read -= {root_of(t, views) for t in tensors_written(kernel)}
-    return all(t in constant or t in fixed for t in read)
+    return out + ([] if group is None else _result(group))
 
 
 def _can_join(kernel: Reduce) -> bool:
-    extents = [i.extent for i in (*kernel.domain, *kernel.reduced)]
-    extents += [e for t in tensors_touched(kernel) for e in t.shape]
-    return all((shapes.as_int(e) or 0) > 0 for e in extents) and not has_reuse(kernel)
+    return is_known(kernel) and not has_reuse(kernel)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Kernels that can be done together for each point of `shared`, in which all are written."""
+def _joined(group: Rows, kernel: Reduce) -> Rows | None:
+    """The group with one more kernel; None if it cannot be, or is not worthwhile."""
+    larger = group.with_kernel(kernel)
+    return larger if larger and any(map(_is_possible, _with_fewer_shared(larger))) else None
 
-    views: Views
-    shared: tuple[Index, ...]
-    kernels: tuple[Reduce, ...]
-    given: tuple[Reduce, ...]
-    """The same kernels as they were."""
 
-    def joined_by(self, kernel: Reduce) -> _Group | None:
-        """The group with one more kernel; None if it cannot be, or is not worthwhile."""
-        if len(self.kernels) == MOST_KERNELS or not self._is_apart(kernel):
-            return None
-        mapping = self._same_place(kernel)
-        if not mapping:
-            return None
-        shared = tuple(i for i in self.shared if i in mapping)
-        names = {old: i for i, old in mapping.items()}
-        for index in (*kernel.domain, *kernel.reduced):  # that stand for something else there
-            if index not in names and index in self.shared:
-                names[index] = replace(index)
-        kernels = (*self.kernels, renamed(kernel, names))
-        larger = _Group(self.views, shared, kernels, (*self.given, kernel))
-        return larger if any(g._is_possible() for g in larger._with_fewer_shared()) else None
+def _with_fewer_shared(rows: Rows) -> Iterator[Rows]:
+    """Itself, and with only the outer ones of the indices."""
+    for count in range(len(rows.shared), 0, -1):
+        yield replace(rows, shared=rows.shared[:count])
 
-    def _is_apart(self, kernel: Reduce) -> bool:
-        """Whether a kernel writes nothing that the group touches, and reads what the group writes
-        under the names by which it is written."""
-        touched = {root_of(t, self.views) for k in self.kernels for t in tensors_touched(k)}
-        made = {t for k in self.kernels for t in tensors_written(k)}
-        roots = {root_of(t, self.views) for t in made}
-        if any(root_of(t, self.views) in touched for t in tensors_written(kernel)):
-            return False
-        others = (t for t in tensors_touched(kernel) if t not in made)
-        return all(root_of(t, self.views) not in roots for t in others)
 
-    def _same_place(self, kernel: Reduce) -> dict[Index, Index]:
-        """For each shared index the index of a kernel that always is the same where it reads what
-        the group writes; none if it reads nothing of that."""
-        targets = {t.tensor: t for k in self.kernels for t in k.targets}
-        found: dict[Index, Index] | None = None
-        for read in accesses(*expressions_of(kernel)):
-            if read.tensor in targets:
-                pairs = dict(_pairs(targets[read.tensor], read, kernel))
-                if found is not None:
-                    pairs = {i: j for i, j in pairs.items() if found.get(i) is j}
-                found = pairs
-        mapping = {i: j for i, j in (found or {}).items() if i in self.shared}
-        return mapping if len(set(mapping.values())) == len(mapping) else {}
+def _is_possible(rows: Rows) -> bool:
+    """Whether there are enough rows, not too long, and of neighbours in memory."""
+    if rows.count() < LEAST_ROWS or _size(rows) > MOST_ROW:
+        return False
+    return all(_has_long_runs(a, rows.shared) for a in rows.accesses())
 
-    def _with_fewer_shared(self) -> Iterator[_Group]:
-        """Itself, and with only the outer ones of the indices."""
-        for count in range(len(self.shared), 0, -1):
-            yield replace(self, shared=self.shared[:count])
 
-    def _is_possible(self) -> bool:
-        """Whether there are enough rows, not too long, and of neighbours in memory."""
-        if self._rows() < LEAST_ROWS or self._row() > MOST_ROW:
-            return False
-        return all(_has_long_runs(a, self.shared) for a in self._accesses())
+def _is_worthwhile(rows: Rows) -> bool:
+    size = _size(rows)
+    return size >= LEAST_ROW and rows.count() * size >= LEAST_BYTES and _is_possible(rows)
 
-    def _is_worthwhile(self) -> bool:
-        row = self._row()
-        return row >= LEAST_ROW and self._rows() * row >= LEAST_BYTES and self._is_possible()
 
-    def _accesses(self) -> Iterator[Access]:
-        for kernel in self.kernels:
-            yield from (*kernel.targets, *accesses(*expressions_of(kernel)))
+def _size(rows: Rows) -> int:
+    """Bytes that are touched at a point of the shared indices."""
+    sizes: dict[Tensor, int] = {}
+    for access in rows.accesses():
+        plain = [s.index for s in access.subscripts]
+        count = math.prod(shapes.as_int(e) or 0 for e in access.tensor.shape)
+        count //= math.prod(extent(i) for i in rows.shared if any(i is j for j in plain))
+        size = count * access.dtype.numpy().itemsize
+        sizes[access.tensor] = max(size, sizes.get(access.tensor, 0))
+    return sum(sizes.values())
 
-    def _rows(self) -> int:
-        return math.prod(_extent(i) for i in self.shared)
 
-    def _row(self) -> int:
-        """Bytes that are touched at a point of the shared indices."""
-        sizes: dict[Tensor, int] = {}
-        for access in self._accesses():
-            plain = [s.index for s in access.subscripts]
-            count = math.prod(shapes.as_int(e) or 0 for e in access.tensor.shape)
-            count //= math.prod(_extent(i) for i in self.shared if any(i is j for j in plain))
-            size = count * access.dtype.numpy().itemsize
-            sizes[access.tensor] = max(size, sizes.get(access.tensor, 0))
-        return sum(sizes.values())
-
-    def result(self) -> list[Kernel]:
-        """The group if it is worthwhile, else its kernels as they were."""
-        if len(self.kernels) < 2 or not any(k.values for k in self.kernels):
-            return list(self.given)
-        group = next((g for g in self._with_fewer_shared() if g._is_worthwhile()), None)
-        if group is None:
-            return list(self.given)
-        first = self.kernels[0]
-        parts = tuple(_leading(k, group.shared) for k in self.kernels)
-        return [Group(first.name, group.shared, parts, span=first.span)]
+def _result(rows: Rows) -> list[Kernel]:
+    """The group if it is worthwhile, else its kernels as they were."""
+    if len(rows.kernels) < 2 or not any(k.values for k in rows.kernels):
+        return list(rows.given)
+    group = next(filter(_is_worthwhile, _with_fewer_shared(rows)), None)
+    return list(rows.given) if group is None else [group.group()]
 
 
 def _has_long_runs(access: Access, shared: Sequence[Index]) -> bool:
     """Whether what is touched at a point of the shared indices are neighbours in memory."""
     indices = [[i for i in free_indices(s.index) if i in shared] for s in access.subscripts]
     run = 1
-    for extent, found in zip(access.tensor.shape[::-1], indices[::-1], strict=True):
-        count = shapes.as_int(extent) or 0
+    for size, found in zip(access.tensor.shape[::-1], indices[::-1], strict=True):
+        count = shapes.as_int(size) or 0
         if found and count > 1:
             break
         run *= count
     rest = math.prod(shapes.as_int(e) or 0 for e in access.tensor.shape)
-    rest //= math.prod(_extent(i) for found in indices for i in found)
+    rest //= math.prod(extent(i) for found in indices for i in found)
     return run >= min(LEAST_RUN, rest)
-
-
-def _pairs(target: Access, read: Access, kernel: Reduce) -> Iterator[tuple[Index, Index]]:
-    """Indices of what is written and what is read that are the same at the same element."""
-    for s, t in zip(target.subscripts, read.subscripts, strict=True):
-        if isinstance(s.index, Index) and isinstance(t.index, Index) and t.index in kernel.domain:
-            if shapes.equal(s.index.extent, t.index.extent):
-                yield s.index, t.index
-
-
-def _leading(kernel: Reduce, shared: Sequence[Index]) -> Reduce:
-    rest = tuple(i for i in kernel.domain if i not in shared)
-    return replace(kernel, domain=(*shared, *rest))
-
-
-def _extent(index: Index) -> int:
-    return shapes.as_int(index.extent) or 0

@@ -18,6 +18,7 @@ from typing import cast
 
 from ..dtypes import DType
 from ..ir import shapes
+from ..ir.chains import Chain, chain_of
 from ..ir.loops import Fill, Group, Kernel, Reduce, Scatter
 from ..ir.nodes import (
     ONE,
@@ -48,6 +49,7 @@ from ..ir.rewrite import (
     walk,
 )
 from .boxes import are_all
+from .folds import fold_of, is_fold
 from .phases import split_phases
 from .specialise import shapes_inside
 from .split import split_targets
@@ -114,11 +116,17 @@ class _Maker:
         found = accesses(*a.values, *a.locals, *_condition(a))
         found += accesses(*[s.index for t in a.targets for s in t.subscripts])
         read = {x.tensor for x in found}
+        folds, chain = is_fold(a), chain_of(a)
+        own = targets if folds or chain is not None else []
         for tensor in dict.fromkeys(x.tensor for x in found):  # always in the same order
-            self._flush(tensor)
-            state = self.states.get(tensor)
-            if state is not None and not state.written:
-                self._fill(tensor)
+            if tensor not in own:
+                self._complete(tensor)
+        if folds and self._fold(a):
+            return
+        if chain is not None and chain.covers_the_rest():
+            self._begin(chain)
+        for tensor in own:
+            self._complete(tensor)
         initial = self._initial(a, read)
         if initial is not None:
             self.states[targets[0]].pending = initial
@@ -145,10 +153,33 @@ class _Maker:
             self._reduce(turned, a.targets if views else turned.targets)
             return
         for tensor in targets:
-            self._flush(tensor)
-            if not self.states[tensor].written:
-                self._fill(tensor)
+            self._complete(tensor)
         self.out.append(Scatter(self.name, a, _parallel(a), a.span))
+
+    def _begin(self, chain: Chain) -> None:
+        """A kernel of the elements that a recurrence begins with, of those that it would replace;
+        nothing if there is no value for them yet."""
+        state = self.states[chain.before.tensor]
+        if state.pending is None or may_fail(state.pending.value):
+            return
+        a, first = state.pending.assignment, chain.first()
+        place = _simplified(first)
+        assert isinstance(place, Access)
+        index = state.pending.dimensions[chain.dimension]
+        if index is None or not isinstance(place.subscripts[chain.dimension].index, Const):
+            return
+        new: dict[Replaceable, Expr | Tensor] = {index: place.subscripts[chain.dimension].index}
+        a = map_assignment(substitute_assignment(a, new), _simplified)
+        domain = tuple(i for i in a.domain if i is not index)
+        self.states[chain.before.tensor] = _State(written=True)
+        self.out.append(_map_kernel(self.name, a.targets, a.values, domain, a))
+
+    def _complete(self, tensor: Tensor) -> None:
+        """Make sure that all elements of a tensor that is read have been written."""
+        self._flush(tensor)
+        state = self.states.get(tensor)
+        if state is not None and not state.written:
+            self._fill(tensor)
 
     # ------------------------------------------------------------ initial values
 
@@ -208,6 +239,24 @@ class _Maker:
         )  # fmt: skip
         self.out += split_terms(_accumulated_in_float32(kernel))
 
+    def _fold(self, a: Assignment) -> bool:
+        """A kernel of steps that see what the one before left, if there can be one."""
+        for t in a.targets:
+            if not covers(t, cast("list[Index | None]", plain_dimensions(t))):
+                self._complete(t.tensor)
+        fold = fold_of(a, [self._value_before(t, t) for t in a.targets])
+        if fold is None:
+            return False
+        for t in a.targets:
+            self.states[t.tensor] = _State(written=True)
+        initial = tuple(x.value for x in fold.accumulators)
+        kernel = Reduce(
+            self.name, a.targets, fold.domain, fold.reduced, a.op, initial, fold.values,
+            fold.accumulators, fold.results, (), fold.condition, a.span,
+        )  # fmt: skip
+        self.out.append(kernel)
+        return True
+
     def _shifted(self, a: Assignment) -> None:
         """A kernel that writes a part of each target."""
         for t in a.targets:
@@ -217,18 +266,24 @@ class _Maker:
         self.out.append(_map_kernel(self.name, a.targets, a.values, a.domain, a))
 
     def _first(self, target: Access, plain: Access) -> Expr:
-        """What an element holds before the reduction, where the kernel writes all of the target."""
+        """What an element holds before the reduction, where the kernel writes all of the target;
+        that is now the kernel's to do."""
         state = self.states[target.tensor]
         dimensions = cast("list[Index | None]", plain_dimensions(plain))
         if not covers(plain, dimensions):
-            self._flush(target.tensor)
-            if not state.written:
-                self._fill(target.tensor)
+            self._complete(target.tensor)
+        value = self._value_before(target, plain)
+        state.pending = None
+        return value
+
+    def _value_before(self, target: Access, plain: Access) -> Expr:
+        """What an element holds."""
+        state = self.states[target.tensor]
         if state.pending is None:
             if state.written:
                 return plain
             return Const(False if target.dtype is DType.BOOL else 0, target.dtype)
-        pending, state.pending = state.pending, None
+        pending = state.pending
         old: dict[Replaceable, Expr | Tensor] = {}
         old |= {d: s.index for d, s in zip(pending.dimensions, target.subscripts, strict=True) if d}
         return substitute(pending.value, old)

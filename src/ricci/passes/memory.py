@@ -20,6 +20,7 @@ from ..ir.loops import (
     Kernel,
     Point,
     Repeat,
+    Stop,
     all_actions,
     tensors_touched,
     tensors_written,
@@ -135,6 +136,8 @@ class _Lives:
                     self.touched[-1] += packs
                 case Point():
                     self.touched.append([action.index, *action.pack])
+                case Stop():
+                    pass
                 case _:
                     self.touched.append(list(tensors_touched(action)))
 

@@ -24,7 +24,7 @@ MOST_POINTS = 3
 """Elements of a result that are few: they occupy no more than a thread each."""
 LEAST_TERMS = 1 << 15
 """Of a partial result."""
-MOST_PARTS = 16
+MOST_PARTS = 64
 
 _NEUTRAL = {
     "add": 0, "mul": 1, "min": math.inf, "max": -math.inf, "and": True, "or": False,

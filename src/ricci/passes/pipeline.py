@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from .. import config
+from ..dtypes import Types
+from ..ir.interpret_bind import checks_on_data
 from ..ir.loops import (
     Action,
     Buffer,
@@ -19,7 +21,7 @@ from ..ir.loops import (
     tensors_touched,
     tensors_written,
 )
-from ..ir.nodes import Check, Expr, Graph, Symbol, Tensor, integer
+from ..ir.nodes import Expr, Graph, Symbol, Tensor, integer
 from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import simplify
 from ..ir.verify import Stage, verify_graph
@@ -31,7 +33,8 @@ from .memory import plan_memory, split_constant
 from .prune import prune
 from .scale import move_constants
 from .scans import separate_scans
-from .specialise import Types, specialise
+from .specialise import specialise
+from .state import update_in_place
 from .views import Views, root_of
 
 
@@ -40,16 +43,18 @@ def lower(
     sizes: Mapping[Symbol, int],
     types: Types,
     strides: Mapping[int, tuple[int, ...]] | None = None,
+    states: int = 0,
 ) -> Program:
     """A graph as actions over buffers; symbols without a size are sizes of a call.
 
     `strides`, in elements, are those of inputs, by number, that are not row-major; the graph then
-    has neither branches nor loops.
+    has neither branches nor loops. The last `states` inputs are variables, each a port, whose new
+    values are the last outputs.
     """
     check = verify_graph if config.get("verify") else _accept
     check(graph, "composed")
-    conditions = conditions_on_data(graph, sizes)
-    graph = specialise(graph, sizes, types)
+    whole, graph = graph, specialise(graph, sizes, types)
+    conditions = conditions_on_data(whole, graph, sizes)
     stage: Stage = "concrete" if graph.symbols or graph.sizes else "static"
     check(graph, stage)
     graph = prune(graph)
@@ -61,20 +66,25 @@ def lower(
     inputs = [t for p in graph.inputs for t in p.tensors]
     strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
     lowered = lower_control(graph, conditions, strided)
-    program = _program(graph, lowered, len(conditions))
-    return replace(program, strides={**program.strides, **strided})
+    changed = None
+    if states and not graph.sizes:
+        changed = update_in_place(lowered, _states(graph, states))
+    program = _program(graph, changed or lowered, len(conditions))
+    in_place = states if changed else 0
+    return replace(program, strides={**program.strides, **strided}, states=in_place)
 
 
-def conditions_on_data(graph: Graph, sizes: Mapping[Symbol, int]) -> list[Expr]:
-    """The conditions of the checks, in order, that sizes which data defines decide."""
+def conditions_on_data(graph: Graph, concrete: Graph, sizes: Mapping[Symbol, int]) -> list[Expr]:
+    """The conditions of the checks of a graph, in order, that sizes which data defines decide, over
+    the symbols of the graph for given sizes."""
     known: dict[Replaceable, Expr | Tensor] = {s: integer(n) for s, n in sizes.items()}
+    known |= zip(_symbols(graph, sizes), _symbols(concrete, sizes), strict=True)
     return [simplify(substitute(c.condition, known)) for c in checks_on_data(graph)]
 
 
-def checks_on_data(graph: Graph) -> list[Check]:
-    """The checks that can be made only when data has defined a size."""
-    defined = {s for s, _ in graph.sizes}
-    return [c for c in graph.checks if not defined.isdisjoint(free_symbols(c.condition))]
+def _symbols(graph: Graph, sizes: Mapping[Symbol, int]) -> list[Symbol]:
+    """The symbols that have no value, in order."""
+    return [s for s in (*graph.symbols, *(s for s, _ in graph.sizes)) if s not in sizes]
 
 
 def _accept(graph: Graph, stage: Stage) -> None:
@@ -83,6 +93,12 @@ def _accept(graph: Graph, stage: Stage) -> None:
 
 def _outputs(graph: Graph) -> tuple[Tensor, ...]:
     return tuple(t for p in graph.outputs for t in p.tensors)
+
+
+def _states(graph: Graph, count: int) -> list[tuple[Tensor, Tensor]]:
+    """The old and new values of the last inputs and outputs, which are variables."""
+    inputs = [t for p in graph.inputs for t in p.tensors]
+    return list(zip(inputs[-count:], _outputs(graph)[-count:], strict=True))
 
 
 def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:

@@ -5,8 +5,9 @@ to a sum of products with a constant operand are additions of constants and mult
 
     y[c] = f((sum over k of x[k] * w[c, k]) * s[c] + t[c])
 
-the operand is arranged with the factor in it, once, and the term is what the sum begins with. Does
-not: touch sums of few terms, or factors that depend on an index of the other operand.
+the operand is arranged with the factor in it, once, and the term is what the sum begins with. A sum
+of integers is multiplied once, and added to, when it has become real. Does not: touch sums of few
+terms, or factors that depend on an index of the other operand.
 
 Example: the normalisation of a batch by stored statistics, behind a convolution.
 """
@@ -78,15 +79,12 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
     if own is None or kernel.locals:
         return kernel
     (accumulator,), (result,) = kernel.accumulators, kernel.results
+    if accumulator.dtype.is_int:
+        return _gathered(kernel, constant, own, moved)
     chain = _chain(result, accumulator)
     if chain is None:
         return kernel
-    steps = _Steps(constant, own)
-    last: Expr = accumulator
-    for node in chain:
-        if not steps.add(node, last):
-            break
-        last = node
+    steps, last = _steps(chain, accumulator, _Steps(constant, own))
     if steps.factor is None and steps.count < 2:
         return kernel
     value, start = kernel.values[0], kernel.initial[0]
@@ -106,11 +104,45 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
     )
 
 
+def _gathered(kernel: Reduce, constant: Container[Tensor], own: set[Index], moved: Moved) -> Reduce:
+    """The kernel of an integer sum with one factor and one term after it, if there are more."""
+    (accumulator,), (result,) = kernel.accumulators, kernel.results
+    start = _only_parent(result, accumulator)
+    chain = None if start is None or start.dtype.is_int else _chain(result, start)
+    if start is None or chain is None:
+        return kernel
+    steps, last = _steps(chain, start, _Steps(constant, own))
+    if steps.count < 2:
+        return kernel
+    value = start
+    for op, part in (("mul", steps.factor), ("add", steps.term)):
+        if part is not None:
+            known = moved.constant(f"{kernel.name}.{op}", part) if accesses(part) else part
+            value = Binary("mul" if op == "mul" else "add", value, known)
+    return replace(kernel, results=(rebuild(result, lambda node: node, {id(last): value}),))
+
+
+def _only_parent(result: Expr, part: Expr) -> Expr | None:
+    """The conversion of a part, if that is all that the part is used for."""
+    found = [n for n in walk(result) if any(c is part for c in children(n))]
+    return found[0] if len(found) == 1 and isinstance(found[0], Cast) else None
+
+
+def _steps(chain: Sequence[Expr], start: Expr, steps: _Steps) -> tuple[_Steps, Expr]:
+    """What the first nodes of a chain do to a value, and the last of them."""
+    last = start
+    for node in chain:
+        if not steps.add(node, last):
+            break
+        last = node
+    return steps, last
+
+
 def _own_indices(kernel: Reduce, constant: Container[Tensor]) -> set[Index] | None:
     """The indices that a constant operand alone gives to the result, of a large enough sum."""
     if kernel.op != "add" or len(kernel.targets) != 1 or kernel.condition is not None:
         return None
-    if kernel.values[0].dtype not in (DType.FLOAT32, DType.FLOAT64):
+    if kernel.values[0].dtype not in (DType.FLOAT32, DType.FLOAT64, DType.INT32):
         return None
     terms = 1
     for index in kernel.reduced:
@@ -127,17 +159,17 @@ def _own_indices(kernel: Reduce, constant: Container[Tensor]) -> set[Index] | No
     return own or None
 
 
-def _chain(result: Expr, accumulator: Local) -> list[Expr] | None:
-    """The nodes on the only way from the accumulator up to the result."""
+def _chain(result: Expr, start: Expr) -> list[Expr] | None:
+    """The nodes on the only way from a part, the accumulator or so, up to the result."""
     parents: dict[int, list[Expr]] = {}
     for node in walk(result):
         for part in {id(part) for part in children(node)}:
             parents.setdefault(part, []).append(node)
-        if isinstance(node, Local) and node is not accumulator:
-            if any(x is accumulator for x in nodes_through_locals(node.value)):
+        if isinstance(node, Local) and node is not start:
+            if any(x is start for x in nodes_through_locals(node.value)):
                 return None
     chain: list[Expr] = []
-    here: Expr = accumulator
+    here: Expr = start
     while len(found := parents.get(id(here), [])) == 1 and isinstance(found[0], Binary):
         node = found[0]
         if node.lhs is node.rhs:

@@ -105,10 +105,10 @@ def _is_too_large(kernel: Reduce) -> bool:
 
 def _sources(kernel: Reduce) -> list[Access]:
     """The reads of a reduction that are a different element at each of its points."""
-    if not kernel.reduced or not kernel.values or kernel.condition is not None or kernel.locals:
+    if not kernel.reduced or not kernel.values or kernel.condition is not None:
         return []
     found = [a for a in accesses(*kernel.values) if _is_everywhere(a, kernel)]
-    if not found or has_guard(*kernel.values, *kernel.initial, *kernel.results):
+    if not found or has_guard(*kernel.values, *kernel.initial, *kernel.results, *kernel.locals):
         return []
     if has_reuse(kernel):
         return [a for a in found if _count(a) >= LEAST_SHARED]
@@ -145,8 +145,8 @@ def _count(access: Access) -> float:
 def _merged(first: Reduce, second: Reduce, source: Tensor) -> Reduce | None:
     """Both in one, if their points are the same and they read the same element at each."""
     mapping = _mapping(first, second, source)
-    if mapping is None:
-        return None
+    if mapping is None or bool(first.locals) != bool(second.locals):
+        return None  # sums without locals can be split later on
     second = renamed(second, mapping)
     results = _with_results(second, first)
     if results is None:
@@ -158,6 +158,7 @@ def _merged(first: Reduce, second: Reduce, source: Tensor) -> Reduce | None:
         values=(*first.values, *second.values),
         accumulators=(*first.accumulators, *second.accumulators),
         results=(*first.results, *results),
+        locals=tuple(dict.fromkeys((*first.locals, *second.locals))),
     )
     return made_of_both(merged, first, second)
 
@@ -208,7 +209,7 @@ def _with_results(second: Reduce, first: Reduce) -> tuple[Expr, ...] | None:
     """The results of the second, with those of the first for reads of its targets at the same
     point; None if it reads them elsewhere."""
     made = {t.tensor: (t, r) for t, r in zip(first.targets, first.results, strict=True)}
-    early = (*second.initial, *second.values)
+    early = (*second.initial, *second.values, *second.locals)
     if any(a.tensor in made for a in accesses(*early)):
         return None
     for a in accesses(*second.results):

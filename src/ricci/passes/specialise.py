@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from ..diagnostics import error
-from ..dtypes import DType
+from ..dtypes import DType, Types
 from ..ir import shapes
 from ..ir.nodes import (
     ZERO,
@@ -46,17 +46,6 @@ from ..ir.rewrite import Replaceable, free_symbols, rebuild, substitute, walk
 
 LARGEST = 1 << 40
 """Most bytes that a tensor may have, its symbols at their bounds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Types:
-    """The dtypes that stand for the abstract ones."""
-
-    real: DType = DType.FLOAT32
-    int: DType = DType.INT64
-
-    def of(self, dtype: DType) -> DType:
-        return {DType.REAL: self.real, DType.INT: self.int}.get(dtype, dtype)
 
 
 def specialise(graph: Graph, sizes: Mapping[Symbol, int], types: Types) -> Graph:

@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import cast
 
 from ..ir import shapes
-from ..ir.loops import Kernel, Reduce, tensors_written
+from ..ir.loops import Action, Kernel, Reduce, tensors_written
 from ..ir.nodes import Access, Expr, Graph, Tensor, integer
 
 Views = dict[Tensor, Tensor]
@@ -34,7 +34,7 @@ def find_views(
     views: Views = dict(split)
     kept: list[Kernel] = []
     for kernel in kernels:
-        source = _source(kernel)
+        source = copied(kernel)
         if source is None:
             kept.append(kernel)
             continue
@@ -62,7 +62,7 @@ def root_of(tensor: Tensor, views: Mapping[Tensor, Tensor]) -> Tensor:
     return tensor
 
 
-def _source(kernel: Kernel) -> Tensor | None:
+def copied(kernel: Action) -> Tensor | None:
     """The tensor that a kernel copies in row-major order, if it does nothing else."""
     if not isinstance(kernel, Reduce) or kernel.values or kernel.locals or len(kernel.targets) != 1:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..backends.llvm.image import Step
+from ..backends.llvm.steps import Step
 from ..ir.labels import label, short_name, shown
 from ..ir.loops import (
     Block,
@@ -15,6 +15,7 @@ from ..ir.loops import (
     Point,
     Program,
     Repeat,
+    Stop,
     expressions_of,
     tensors_written,
 )
@@ -79,6 +80,8 @@ class Contents:
         first = len(self.rows)
         for action in block:
             match action:
+                case Stop():
+                    pass
                 case Point():
                     self.packs[action.item] = action.pack
                 case Choose():

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..stored import Stored
 from .arguments import Array
 
 _ALIGNMENT = 64
@@ -28,6 +29,15 @@ def block(size: int) -> tuple[Array, int]:
     return memory, -(-memory.ctypes.data // unit) * unit
 
 
+def aligned_copy(array: Array) -> Array:
+    """The same elements in memory of their own."""
+    memory, address = block(array.nbytes)
+    first = address - memory.ctypes.data
+    copy = memory[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def blocks(sizes: Sequence[int]) -> tuple[Array, list[int]]:
     """Memory for several blocks, side by side, and the address of each."""
     offsets, total = [], 0
@@ -38,12 +48,52 @@ def blocks(sizes: Sequence[int]) -> tuple[Array, list[int]]:
     return memory, [start + offset for offset in offsets]
 
 
+def _pages(size: int) -> mmap.mmap:
+    """Memory of this process alone: systems rarely give large pages to what could be shared."""
+    private = getattr(mmap, "MAP_PRIVATE", None)
+    if private is None:
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=private | mmap.MAP_ANONYMOUS)
+
+
 def _memory(size: int) -> Array:
     if size < _LARGE:
         return np.empty(size, np.uint8)
-    pages = mmap.mmap(-1, size + _PAGE)
+    pages = _pages(size + _PAGE)
+    memory = np.frombuffer(pages, np.uint8)
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
-    if advice is not None:
+    whole = size // _PAGE * _PAGE
+    if advice is not None and whole:
         with contextlib.suppress(OSError):  # a kernel without large pages
-            pages.madvise(advice)
-    return np.frombuffer(pages, np.uint8)
+            pages.madvise(advice, -memory.ctypes.data % _PAGE, whole)
+    return memory
+
+
+def in_memory(value: Array | Stored) -> Array:
+    return value.read() if isinstance(value, Stored) else value
+
+
+class Room:
+    """Memory for arrays that are read in turn: the same again and again, while it is near."""
+
+    def __init__(self) -> None:
+        self._memory, self._address = block(0)
+        self._size = 0
+
+    def read(self, values: Sequence[Array | Stored]) -> list[Array]:
+        """These arrays; those that are read are there until the next are."""
+        stored = [v for v in values if isinstance(v, Stored)]
+        sizes = [-(-v.nbytes // _ALIGNMENT) * _ALIGNMENT for v in stored]
+        if sum(sizes) > self._size:
+            self._size = sum(sizes)
+            self._memory, self._address = block(self._size)
+        place = self._address - self._memory.ctypes.data
+        found = []
+        for value in values:
+            if not isinstance(value, Stored):
+                found.append(value)
+                continue
+            room = self._memory[place : place + value.nbytes]
+            found.append(value.read(room.view(value.dtype).reshape(value.shape)))
+            place += -(-value.nbytes // _ALIGNMENT) * _ALIGNMENT
+        return found

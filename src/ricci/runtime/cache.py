@@ -7,6 +7,7 @@ removed when there is too much.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import tempfile
@@ -30,30 +31,32 @@ _VERSION = "1"
 def key(kind: str, *parts: str) -> str:
     """The name of an entry."""
     digest = hashlib.sha256()
-    for part in (_VERSION, _code_version(), llvmlite.__version__, *map(repr, config.cache_key())):
+    for part in (
+        _VERSION,
+        version_of(*_BACK),
+        llvmlite.__version__,
+        *map(repr, config.cache_key()),
+    ):
         digest.update(part.encode() + b"\0")
     for part in parts:
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return f"{kind}-{digest.hexdigest()[:40]}"
 
 
-_known_version: list[str] = []
+_BACK = ("ir", "passes", "backends", "runtime")
+"""The folders of what makes code from a graph."""
 
 
-def _code_version() -> str:
-    """A hash of the compiler's own files' sizes and times, so that a changed compiler starts
-    anew."""
-    if not _known_version:
-        root = Path(__file__).parent.parent
-        digest = hashlib.sha256()
-        for part in ("ir", "passes", "backends", "runtime"):
-            for path in sorted((root / part).rglob("*.py")):
-                stat = path.stat()
-                digest.update(
-                    f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode()
-                )
-        _known_version.append(digest.hexdigest())
-    return _known_version[0]
+@functools.cache
+def version_of(*folders: str) -> str:
+    """A hash of the sizes and times of files of the compiler, so that a changed one starts anew."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(p for p in (root / folder).rglob("*") if p.suffix in (".py", ".sknd")):
+            stat = path.stat()
+            digest.update(f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def read(name: str) -> bytes | None:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..diagnostics import error
-from ..dtypes import BFLOAT16, to_bfloat16
-from ..ir.interpret import interpret
+from ..dtypes import BFLOAT16, Types, to_bfloat16
 from ..ir.interpret_bind import hidden_ports
 from ..ir.nodes import Graph, Port, Tensor
-from ..passes.specialise import Types
 from .arguments import Array
 from .variables import VariableValues
 
@@ -58,6 +56,9 @@ class Engine:
     ) -> None:  # fmt: skip
         """Know the arguments of a call again that `run` was given as `arrays` and `targets`."""
 
+    def start(self, variables: VariableValues) -> None:
+        """Derive what calls need from variables, if it is known what calls need."""
+
     def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Be ready for contiguous arguments of these shapes; E0804 if they do not fit together."""
 
@@ -65,8 +66,8 @@ class Engine:
         """A call with these arguments, ready to be run again and again."""
         raise error("E0805", "only native code has kernels to take the time of")
 
-    def variables_changed(self) -> None:
-        """Forget what was derived from variables."""
+    def variables_changed(self, name: str) -> None:
+        """Forget what was derived from a variable."""
 
 
 class Interpreter(Engine):
@@ -82,6 +83,8 @@ class Interpreter(Engine):
         variables: VariableValues,
         out: Sequence[Array] | None = None,
     ) -> list[object]:
+        from ..ir.interpret import interpret
+
         inputs: dict[str, Any] = {}  # bfloat16 is converted by `interpret`
         rest = iter(arrays)
         hidden = hidden_ports(self.graph.inputs)

@@ -12,17 +12,18 @@ import numpy as np
 
 from ..backends.llvm.targets import check_runs, named
 from ..diagnostics import Error, error
-from ..dtypes import BFLOAT16, DType
+from ..dtypes import BFLOAT16, DType, Types
 from ..ir.interpret_bind import hidden_ports
 from ..ir.limits import check_memory
 from ..ir.nodes import Graph, Port
-from ..passes.specialise import Types
+from ..stored import Stored
 from .arguments import Array, Inputs, PortInfo, describe, is_torch, to_torch, to_user
 from .engine import Engine, Interpreter
 from .native import Native, Trial
 from .options import as_options
 from .pool import thread_count
 from .variables import VariableValues
+from .whole import Whole
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -33,13 +34,14 @@ _INTS = ("int8", "int16", "int32", "int64")
 
 def compile_graph(
     graph: Graph,
-    variables: Mapping[str, Array] | None = None,
+    variables: Mapping[str, Array | Stored] | None = None,
     target: str = "cpu",
     threads: int | None = None,
     real: str = "float32",
     int: str = "int64",
     strided: bool = False,
     options: object = None,
+    whole: Whole | None = None,
 ) -> Executable:
     """A graph as something to call; see `Executable`.
 
@@ -48,8 +50,8 @@ def compile_graph(
     have; only where one has no upper bound, or one beyond the memory, for each choice of sizes when
     it first occurs. `strided` compiles for each choice of strides too, instead of copying arrays
     that are not contiguous. `options` say how kernels are computed (`Options`, or what stands for
-    them). Raises `Error` E0801 for an argument that is not one of the choices,
-    E0901 for a tensor larger than the memory.
+    them). A `graph` without operations has them in `whole`. Raises `Error` E0801 for an argument
+    that is not one of the choices, E0901 for a tensor larger than the memory.
     """
     check_execution(target, threads)
     check_types(real, int)
@@ -60,7 +62,7 @@ def compile_graph(
         return Executable(graph, variables or {}, types, Interpreter(graph, types))
     count = thread_count(chosen.threads if threads is None else threads)
     processor = None if target == "cpu" else named(target)
-    engine = Native(graph, types, count, strided, chosen, processor)
+    engine = Native(graph, types, count, strided, chosen, processor, whole)
     return Executable(graph, variables or {}, types, engine, strided)
 
 
@@ -111,7 +113,7 @@ class Executable:
     def __init__(
         self,
         graph: Graph,
-        variables: Mapping[str, Array],
+        variables: Mapping[str, Array | Stored],
         types: Types,
         engine: Engine,
         strided: bool = False,
@@ -126,9 +128,11 @@ class Executable:
         self.variables = VariableValues(graph, types, engine.variables_changed)
         for name in variables:
             self.variables.adopt(name, variables[name])
+        engine.start(self.variables)
         self._ports = [p for p in graph.outputs if p not in hidden_ports(graph.outputs)]
         self._result = _result_type(self._ports)
         self._has_bfloat16 = BFLOAT16 in _dtypes(graph.outputs, types)
+        self._are_arrays = not (self._has_bfloat16 or any(p.packed for p in self._ports))
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         again = None if kwargs else self.again(args)
@@ -205,11 +209,12 @@ class Executable:
 
     def _wrapped(self, results: Sequence[object], torch: bool) -> Any:
         """What a call gives: its results in the library of its arguments."""
-        if self._result is None and not self._has_bfloat16 and type(results[0]) is np.ndarray:
-            return sys.modules["torch"].from_numpy(results[0]) if torch else results[0]
-        if torch or self._has_bfloat16:
+        if self._are_arrays:
+            if torch:
+                results = list(map(sys.modules["torch"].from_numpy, results))
+        elif torch or self._has_bfloat16:
             results = [_given(r, torch) for r in results]
-        return results[0] if self._result is None else self._result(*results)
+        return results[0] if self._result is None else tuple.__new__(self._result, results)
 
     def __repr__(self) -> str:
         return f"<ricci.Executable {self.name}: {_ports(self.inputs)} -> {_ports(self.outputs)}>"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..backends.llvm.image import Image, Info, Slot, Step
-from ..backends.llvm.kernels import Site
+from ..backends.llvm.steps import Image, Info, Site, Slot, Step
 from ..source import NOWHERE, Source, Span
 
 
@@ -21,7 +20,7 @@ def pack(image: Image) -> bytes:
         "constants": [[*_info(i), len(data)] for i, data in image.constants],
         "kept": image.kept,
         "arena": image.arena,
-        "sizes": [image.sizes, image.defined, image.checks],
+        "sizes": [image.sizes, image.defined, image.checks, image.states],
         "prepare": [_step(s, sources) for s in image.prepare],
         "steps": [_step(s, sources) for s in image.steps],
     }

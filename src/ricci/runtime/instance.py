@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -12,15 +13,17 @@ import numpy as np
 
 from .. import config
 from ..backends.llvm import threads
-from ..backends.llvm.image import Image, Slot, Step
 from ..backends.llvm.jit import Library
+from ..backends.llvm.steps import Image, Slot, Step
 from ..backends.llvm.target import Target
 from ..diagnostics import Error, error
 from ..dtypes import DType
+from ..stored import Stored
 from .arguments import Array
-from .blocks import block, blocks
+from .blocks import Room, block, blocks, in_memory
 from .builtin import is_supported, make_builtin
 from .pool import entry, generation, pool_address, runtime, this_machine
+from .preparation import Part, needed_later, parts_of
 
 
 def _has_known_layout() -> bool:
@@ -74,21 +77,53 @@ class Loaded:
 
 
 class Weights:
-    """The variables of a program at one time, and what is derived from them."""
+    """The variables of a program at one time, and what is derived from them.
 
-    def __init__(self, loaded: Loaded, variables: Sequence[Array], count: int) -> None:
+    Only variables that calls read stay in memory here. `before` are weights of earlier values, of
+    which those at the places `changed` are others now: the rest is taken over.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        variables: Sequence[Array | Stored],
+        count: int,
+        before: Weights | None = None,
+        changed: frozenset[int] = frozenset(),
+    ) -> None:
+        image = loaded.image
         self.loaded = loaded
-        self.variables = list(variables)
-        self._memory, self.kept = blocks(loaded.image.kept)
+        late = needed_later(image)
+        self.variables = [in_memory(v) if k in late else None for k, v in enumerate(variables)]
+        """None at the places of those that only the preparation reads."""
+        self._memory, self.kept = blocks(image.kept)
         self._free: list[Instance] = []
-        self.is_simple = is_simple(loaded.image.steps)
+        self.is_simple = is_simple(image.steps)
         """Whether `Instance.run_simply` does."""
         self._count = count
         self._lock = Lock()
-        if loaded.image.prepare:
-            first = Instance(self, loaded.image.prepare, count, bound=False)
-            first.run([])
-            first.raise_failures()
+        room = Room()
+        for part in parts_of(image):
+            if before is None or part.variables & changed:
+                self._prepare(part, variables, room)
+            else:
+                self._take_over(part, before)
+
+    def _prepare(self, part: Part, variables: Sequence[Array | Stored], room: Room) -> None:
+        lent = [k for k in part.variables if self.variables[k] is None]
+        arrays = room.read([variables[k] for k in lent])
+        for k, array in zip(lent, arrays, strict=True):
+            self.variables[k] = array
+        instance = Instance(self, part.steps, self._count, bound=False)
+        instance.run([])
+        instance.raise_failures()
+        for k in lent:
+            self.variables[k] = None
+
+    def _take_over(self, part: Part, before: Weights) -> None:
+        sizes = self.loaded.image.kept
+        for k in part.kept:
+            ctypes.memmove(self.kept[k], before.kept[k], sizes[k])
 
     def take(self) -> Instance:
         """Tables and an arena for one call."""
@@ -108,12 +143,13 @@ _OPS = {
     "unless": threads.UNLESS,
     "back": threads.BACK,
     "point": threads.POINT,
+    "stop": threads.STOP_FAILED,
 }
 
 
 def is_simple(steps: Sequence[Step]) -> bool:
-    """Whether nothing can fail and there are no loops, so that one call of a function is all."""
-    return _HAS_BUILTINS and not any(s.sites or s.kind == "back" for s in steps)
+    """Whether there are no loops, so that one call of a function is all."""
+    return _HAS_BUILTINS and not any(s.kind == "back" for s in steps)
 
 
 class Instance:
@@ -129,6 +165,8 @@ class Instance:
         self._count = count
         self.records = np.zeros((len(self._sites) + 1, 4), np.int64)
         """Per step with checks: the number of the failed one, the value, the extent."""
+        self._failures = self.records.data.cast("B")
+        self._no_failures = bytes(self._failures)
         self._arena, arena = block(loaded.image.arena)
         first = arena - self._arena.ctypes.data
         self.arena = self._arena[first : first + loaded.image.arena]
@@ -176,13 +214,15 @@ class Instance:
             "arena": [arena],
             "kept": self._weights.kept,
             "constant": [a.ctypes.data for a in loaded.constants],
-            "variable": [a.ctypes.data for a in self._weights.variables],
+            "variable": [0 if a is None else a.ctypes.data for a in self._weights.variables],
             "size": [self.sizes.ctypes.data + 8 * k for k in range(len(self.sizes))],
         }
         first = {"input": 0, "output": len(loaded.image.inputs)}
         base, patches, site = self._tables.ctypes.data, [], 0
         for number, (step, at) in enumerate(zip(steps, self._first, strict=False)):
             own = site if step.sites else len(self._sites)
+            if step.kind == "stop":  # it looks at the records of the steps before it
+                own, step = 0, replace(step, chunks=site)
             self._tables[at] = self.records.ctypes.data + 32 * own
             site += bool(step.sites)
             self._steps[number] = (
@@ -240,6 +280,11 @@ class Instance:
             self._generation = generation()
             self._words[threads.OWN_POOL] = pool_address(self._count)
         self._call(*words)
+        if self.can_fail and bytes(self._failures) != self._no_failures:
+            try:
+                self.raise_failures()
+            finally:
+                self.forget_failures()
 
     def _run_loops(self) -> None:
         """Run all steps, with breaks in which Python can raise a `KeyboardInterrupt`."""

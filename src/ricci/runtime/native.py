@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, cast
 
 import numpy as np
 
-from ..backends.llvm.image import Image, build
 from ..backends.llvm.schedule import Schedules
+from ..backends.llvm.steps import Image
 from ..backends.llvm.target import Target
-from ..diagnostics import error
+from ..diagnostics import Error, error
+from ..dtypes import Types
 from ..ir import interpret_bind
-from ..ir.interpret_bind import hidden_ports
+from ..ir.interpret_bind import checks_on_data, hidden_ports
 from ..ir.interpret_block import Store
 from ..ir.limits import fits_memory
 from ..ir.loops import Program
 from ..ir.nodes import Expr, Graph, Port, Symbol, Tensor
 from ..ir.rewrite import free_symbols
 from ..ir.shapes import evaluate, interval
-from ..ir.text_print import format_expr, format_graph
-from ..passes.pipeline import checks_on_data, lower
-from ..passes.specialise import Types, size_for
+from ..ir.text_print import format_expr
 from . import cache, image_file, tuning_file
 from .arguments import Array
 from .engine import Engine
@@ -35,6 +34,7 @@ from .pool import this_machine
 from .repeated import Repeated
 from .results import Wanted, is_big, make_big_results, make_results
 from .variables import VariableValues
+from .whole import Whole
 
 Key = tuple[tuple[int, ...] | None, ...]
 """The shapes of arguments; followed by their strides, where these count."""
@@ -63,6 +63,11 @@ class _Call:
         if any(is_big(*wanted) for wanted in self.outputs):
             self.make = make_big_results
 
+    def states(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The variables, the last inputs, that are changed in place."""
+        count = self.loaded.image.states
+        return inputs[len(inputs) - count :] if count else ()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
@@ -77,13 +82,21 @@ class Trial:
     """What its steps were made from."""
 
 
+@dataclass(slots=True, eq=False)
+class _Stale:
+    """Weights of before variables were set, and which these are."""
+
+    weights: Weights | None
+    changed: set[str]
+
+
 class Native(Engine):
     """Native code.
 
     If all symbols have upper bounds it is made once, with the sizes of a call as arguments; else
     those that the shapes of inputs define are fixed, for each choice of them. If `strided`, it is
     made for each choice of strides too, and arguments need not be contiguous; the graph then has
-    no control flow, and no symbol a bound.
+    no control flow, and no symbol a bound. A `graph` without operations has them in `whole`.
     """
 
     def __init__(
@@ -94,13 +107,15 @@ class Native(Engine):
         strided: bool = False,
         options: Options | None = None,
         target: Target | None = None,
+        whole: Whole | None = None,
     ) -> None:
         self.graph = graph
-        self.target = target or this_machine()
+        self._whole = whole or Whole(lambda: graph)
+        self.options = options or Options()
+        self.target = self.options.of(target or this_machine())
         self.types = types
         self.threads = threads
         self.strided = strided
-        self.options = options or Options()
         self._updated = [old for old, _ in graph.updates]
         self._program = with_state(graph)
         self._inputs = [t for p in graph.inputs for t in p.tensors]
@@ -116,15 +131,12 @@ class Native(Engine):
         self._calls: dict[Key, _Call] = {}
         self._again: Repeated[_Call] = Repeated()
         self._weights: dict[Loaded, Weights] = {}
+        self._stale: dict[Loaded, _Stale] = {}
         self._threads: dict[Loaded, int] = {}
         """Where tuning has found that fewer are better."""
         self.is_open = bool(graph.symbols) and has_bounds(graph)
         if self.is_open or not (graph.symbols or strided):
             self._load({})
-
-    @functools.cached_property
-    def _text(self) -> str:
-        return format_graph(self._program)
 
     def run(
         self,
@@ -202,6 +214,10 @@ class Native(Engine):
         if not self._updated:
             return self._by_port(self._execute(call, weights, arrays, out, addresses))
         with self._turns:
+            if call.loaded.image.states:
+                with variables.owned(self._updated) as states:
+                    given = [*arrays, *states]
+                    return self._by_port(self._execute(call, weights, given, None, addresses))
             given = [*arrays, *variables.of(self._updated)]
             results = self._execute(call, weights, given, None, addresses)
             known = len(results) - len(self._updated)
@@ -222,9 +238,9 @@ class Native(Engine):
         out: Sequence[Any] | None = None,
         addresses: Sequence[int] = (),
     ) -> list[Array]:
-        """The results, and then the new values of variables."""
+        """The results, and then the new values of variables that are not changed in place."""
         outputs = list(out or call.make(call.outputs))
-        behind = [] if out and addresses else outputs
+        behind = [] if out and addresses else [*outputs, *call.states(arrays)]
         instance = weights.take()
         try:
             instance.run([*arrays, *behind], call.sizes, addresses)
@@ -293,19 +309,30 @@ class Native(Engine):
         weights = self._prepare(call.loaded, variables)
         known = {} if self.is_open else call.known
         strides = strides_of(arrays) if self.strided else {}
+        inputs = [*self._completed(arrays, call), *(a.copy() for a in variables.of(self._updated))]
         return Trial(
             weights,
             self._threads.get(call.loaded, self.threads),
-            [*self._completed(arrays, call), *variables.of(self._updated)],
-            call.make(call.outputs),
+            inputs,
+            [*call.make(call.outputs), *call.states(inputs)],
             call.sizes,
-            lower(self._program, known, self.types, strides),
+            self._lowered(known, strides),
         )
 
-    def variables_changed(self) -> None:
-        self._weights.clear()
-        for call in self._calls.values():
-            call.weights = None
+    def variables_changed(self, name: str) -> None:
+        with self._lock:
+            for loaded, weights in self._weights.items():
+                self._stale.setdefault(loaded, _Stale(weights, set()))
+            for stale in self._stale.values():
+                stale.changed.add(name)
+            self._weights.clear()
+            for call in self._calls.values():
+                call.weights = None
+
+    def start(self, variables: VariableValues) -> None:
+        with suppress(Error, MemoryError):  # a call says what is wrong
+            for loaded in self._loaded.values():
+                self._prepare(loaded, variables)
 
     def prepare(self, shapes: Sequence[tuple[int, ...]]) -> None:
         arrays = [
@@ -319,8 +346,12 @@ class Native(Engine):
             weights = self._weights.get(loaded)
             if weights is None:
                 threads = self._threads.get(loaded, self.threads)
-                weights = Weights(loaded, variables.of(self._constant), threads)
+                values = variables.held(self._constant)
+                stale = self._stale.get(loaded, _Stale(None, set()))
+                changed = [k for k, t in enumerate(self._constant) if t.name in stale.changed]
+                weights = Weights(loaded, values, threads, stale.weights, frozenset(changed))
                 self._weights[loaded] = weights
+                self._stale.pop(loaded, None)
             return weights
 
     # ------------------------------------------------------------------- sizes
@@ -339,11 +370,12 @@ class Native(Engine):
             strides = strides_of(arrays) if self.strided else {}
             loaded = self._load({} if self.is_open else known, strides)
             opened = self.is_open or bool(self.graph.sizes)
+            outputs = self._outputs[: len(self._outputs) - loaded.image.states]
             call = _Call(
                 loaded,
                 (sizes if self.is_open else sizes[:0]) if opened else None,
                 known,
-                [(_largest(t, known), self.types.of(t.dtype).numpy()) for t in self._outputs],
+                [(_largest(t, known), self.types.of(t.dtype).numpy()) for t in outputs],
                 None not in key,
             )
             if len(self._calls) >= _MOST_CALLS:
@@ -391,14 +423,25 @@ class Native(Engine):
         key: object,
         schedules: Schedules,
     ) -> Image:
-        parts = (key, self.types, self.target, *([schedules] if schedules else []))
-        name = cache.key("program", self._text, repr(parts))
+        parts = (
+            key, self.types, self.target, len(self._updated), *([schedules] if schedules else [])
+        )  # fmt: skip
+        name = cache.key("program", self._whole.digest, repr(parts))
         data = cache.read(name)
         image = None if data is None else image_file.unpack(data)
         if image is None:
-            image = build(lower(self._program, sizes, self.types, strides), self.target, schedules)
+            from ..backends.llvm.image import build
+
+            image = build(self._lowered(sizes, strides), self.target, schedules)
             cache.write(name, image_file.pack(image))
         return image
+
+    def _lowered(
+        self, sizes: Mapping[Symbol, int], strides: Mapping[int, tuple[int, ...]]
+    ) -> Program:
+        from ..passes.pipeline import lower
+
+        return lower(with_state(self._whole.graph), sizes, self.types, strides, len(self._updated))
 
 
 def strides_of(arrays: Sequence[Array | None]) -> dict[int, tuple[int, ...]]:
@@ -467,6 +510,8 @@ def _largest(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
 def _most(extent: Expr, known: Mapping[Symbol, int]) -> int:
     if all(s in known for s in free_symbols(extent)):
         return evaluate(extent, known)
+    from ..passes.specialise import size_for
+
     return int(interval(size_for(extent, known))[1])
 
 

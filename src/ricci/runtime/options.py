@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .. import config
 from ..backends.llvm.schedule import (
     NO_SCHEDULES,
     Schedule,
@@ -17,11 +18,12 @@ from ..backends.llvm.schedule import (
     from_json,
     to_json,
 )
+from ..backends.llvm.target import Target
 from ..diagnostics import error
 from ..ir.nodes import Graph
 from .fingerprint import fingerprint
 
-_ENTRIES = ("schedules", "threads", "tuned", "file", "program")
+_ENTRIES = ("schedules", "threads", "tuned", "file", "program", "winograd")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Options:
     has found for the sizes of a call, or for the nearest, comes before both; it is looked up in
     `file`, by default that of the setting RICCI_TUNING_FILE.
 
+    `winograd` says whether products of three by three filters may be saved by sums and differences,
+    at the cost of a bit; by default the setting RICCI_WINOGRAD.
+
     Schedules that were found by tuning name the `program` (its `fingerprint`) that they are for:
     other programs do not follow them, and for other sizes those that are not possible are left out.
     Without it a schedule that is not possible is an error.
@@ -43,6 +48,7 @@ class Options:
     tuned: bool = False
     file: Path | None = None
     program: str | None = None
+    winograd: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The options as data, which are options too."""
@@ -52,7 +58,12 @@ class Options:
             "tuned": self.tuned,
             "file": None if self.file is None else str(self.file),
             "program": self.program,
+            "winograd": self.winograd,
         }
+
+    def of(self, target: Target) -> Target:
+        """The processor that code is made for, as the options say."""
+        return target_for(target, self.winograd)
 
     def schedules_for(self, graph: Graph) -> Schedules:
         """The schedules that are given for a graph."""
@@ -65,6 +76,12 @@ class Options:
     def __str__(self) -> str:
         lines = [f"kernel {k}: {describe(s)}" for k, s in enumerate(self.schedules, 1)]
         return "\n".join(lines) or repr(self)
+
+
+def target_for(target: Target, winograd: bool | None = None) -> Target:
+    """The target, on which products may be saved or not: as asked, or as the setting says."""
+    allowed = config.get("winograd") if winograd is None else winograd
+    return target if target.winograd == allowed else replace(target, winograd=allowed)
 
 
 def as_options(value: object) -> Options:
@@ -83,7 +100,8 @@ def as_options(value: object) -> Options:
             "E0801",
             f'`options` must be "tuned", Options or a dictionary, not {value!r:.60}',
         )
-    return _checked(value.schedules, value.threads, value.tuned, value.file, value.program)
+    rest = (value.threads, value.tuned, value.file, value.program, value.winograd)
+    return _checked(value.schedules, *rest)
 
 
 def _from_mapping(value: Mapping[Any, Any]) -> Options:
@@ -96,11 +114,16 @@ def _from_mapping(value: Mapping[Any, Any]) -> Options:
         raise error("E0801", f"`schedules` must be a list, not {schedules!r:.60}")
     made = tuple(from_json(s) if isinstance(s, Mapping) else s for s in schedules)
     rest = (value.get("threads"), value.get("tuned", False), value.get("file"))
-    return _checked(made, *rest, value.get("program"))
+    return _checked(made, *rest, value.get("program"), value.get("winograd"))
 
 
 def _checked(
-    schedules: object, threads: object, tuned: object, file: object, program: object
+    schedules: object,
+    threads: object,
+    tuned: object,
+    file: object,
+    program: object,
+    winograd: object,
 ) -> Options:
     if not isinstance(schedules, (list, tuple)):
         raise error("E0801", f"`schedules` must be a list, not {schedules!r:.60}")
@@ -114,5 +137,7 @@ def _checked(
         raise error("E0801", f"`file` must be a path, not {file!r:.60}")
     if program is not None and not isinstance(program, str):
         raise error("E0801", f"`program` must be a text, not {program!r:.60}")
+    if winograd is not None and not isinstance(winograd, bool):
+        raise error("E0801", f"`winograd` must be True, False or None, not {winograd!r:.60}")
     made = tuple(None if s is None else checked(s) for s in schedules)
-    return Options(made, threads, tuned, None if file is None else Path(file), program)
+    return Options(made, threads, tuned, None if file is None else Path(file), program, winograd)

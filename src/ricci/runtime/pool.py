@@ -8,9 +8,11 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import json
 import os
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import asdict
 from threading import Lock
 
 import numpy as np
@@ -18,14 +20,24 @@ import numpy as np
 from .. import config
 from ..backends.llvm import threads
 from ..backends.llvm.jit import Library, compile_text
-from ..backends.llvm.target import Target, host
-from . import cache
+from ..backends.llvm.target import Target, host, identity
+from . import cache, processors
 
 
 @functools.cache
 def this_machine() -> Target:
-    """The target that this process compiles for."""
-    return host()
+    """The target that this process compiles for; known from an earlier process if there was one on
+    the same machine."""
+    about = identity()
+    key = cache.key("machine", about)
+    data = cache.read(key) if about else None
+    if data is not None:
+        with suppress(ValueError, TypeError):
+            return Target(**json.loads(data))
+    found = host()
+    if about:
+        cache.write(key, json.dumps(asdict(found)).encode())
+    return found
 
 
 @functools.cache
@@ -69,10 +81,10 @@ class Pool:
         self._stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.address("ricci_stop"))
         self.started = 0
         words = (ctypes.c_int64 * threads.POOL_WORDS).from_address(self.address)
-        words[threads.CALLER_CPU] = _current_cpu()
+        words[threads.CALLER_CPU] = processors.current_cpu()
         words[threads.WORKERS] = self._workers.ctypes.data
         words[threads.WORKER_COUNT] = count - 1
-        for number, cpu in enumerate(worker_cpus(count - 1)):
+        for number, cpu in enumerate(processors.worker_cpus(count - 1)):
             self._workers[number, :3] = self.address, number + 1, cpu
             handle = self._handles.ctypes.data + 8 * number
             if start(handle, self._workers[number].ctypes.data) != 0:
@@ -143,51 +155,10 @@ def generation() -> int:
 
 
 def thread_count(wanted: int | None) -> int:
-    """How many threads a call may use: the argument, else the setting, else one per core."""
+    """How many threads a call may use: the argument, else the setting, else what there are
+    cores and time for."""
     if wanted is None:
         wanted = int(config.get("threads")) or None
-    cores = physical_cores()
-    return max(1, min(wanted, len(allowed_cpus())) if wanted else len(cores))
-
-
-def allowed_cpus() -> list[int]:
-    """The processors that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
-def physical_cores() -> list[int]:
-    """One allowed processor of each core."""
-    seen: set[str] = set()
-    out = []
-    for cpu in allowed_cpus():
-        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        try:
-            siblings = path.read_text().strip()
-        except OSError:
-            siblings = str(cpu)
-        if siblings not in seen:
-            seen.add(siblings)
-            out.append(cpu)
-    return out
-
-
-def worker_cpus(count: int) -> list[int]:
-    """Where workers are kept: distinct cores other than the caller's, as far as there are.
-
-    -1 leaves a worker to the system.
-    """
-    cpus = physical_cores()
-    if count >= len(cpus):
-        cpus = allowed_cpus()
-    here = _current_cpu()
-    others = [c for c in cpus if c != here]
-    return (others + [-1] * count)[:count]
-
-
-def _current_cpu() -> int:
-    try:
-        return int(ctypes.CDLL(None).sched_getcpu())
-    except (OSError, AttributeError):
-        return -1
+    if wanted is None:
+        return processors.usable_count()
+    return max(1, min(wanted, len(processors.allowed_cpus())))

@@ -36,20 +36,16 @@ class Kept:
     def make(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array with any elements."""
         with self._lock:
-            array = self._take(shape, dtype)
-            if array is None:
-                array = np.empty(shape, dtype)
+            for k, count in enumerate(_count_references(self._arrays)):
+                if count == _ONLY_KEPT:
+                    array = self._arrays[k]
+                    if array.shape == shape and array.dtype == dtype and _is_as_made(array):
+                        self._arrays.append(self._arrays.pop(k))
+                        return array
+            array = np.empty(shape, dtype)
             self._arrays.append(array)
             self._limit(int(config.get("keep_results")) << 20)
         return array
-
-    def _take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array | None:
-        for k, count in enumerate(_count_references(self._arrays)):
-            if count == _ONLY_KEPT:
-                array = self._arrays[k]
-                if array.shape == shape and array.dtype == dtype and _is_as_made(array):
-                    return self._arrays.pop(k)
-        return None
 
     def _limit(self, most: int) -> None:
         """Give up the oldest arrays until the others take so many bytes at most."""
@@ -59,7 +55,7 @@ class Kept:
 
 
 def _count_references(arrays: Sequence[Array]) -> list[int]:
-    return [sys.getrefcount(array) for array in arrays]
+    return list(map(sys.getrefcount, arrays))
 
 
 _ONLY_KEPT = _count_references([np.empty(0)])[0]
@@ -84,7 +80,8 @@ def make_results(wanted: Sequence[Wanted]) -> list[Array]:
 def make_big_results(wanted: Sequence[Wanted]) -> list[Array]:
     """An array for each result, some of which are big."""
     return [
-        _kept.make(shape, dtype) if is_big(shape, dtype) else np.empty(shape, dtype)
+        # `is_big` without a call: after a kernel that has filled the cache each takes a microsecond
+        (_kept.make if math.prod(shape) * dtype.itemsize >= BIG else np.empty)(shape, dtype)
         for shape, dtype in wanted
     ]
 

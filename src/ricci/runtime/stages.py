@@ -11,14 +11,14 @@ from ..backends.llvm.jit import assembly
 from ..backends.llvm.target import Target
 from ..backends.llvm.targets import named
 from ..diagnostics import error
-from ..dtypes import DType
+from ..dtypes import DType, Types
 from ..ir.labels import label
 from ..ir.loops import Kernel, Program, tensors_written
 from ..ir.nodes import Graph, Symbol
 from ..ir.text_loops import format_program
 from ..passes.pipeline import lower
-from ..passes.specialise import Types
 from .native import has_bounds, with_state
+from .options import target_for
 from .pool import this_machine
 
 
@@ -48,14 +48,15 @@ def show_stage(
 
 def lowered(graph: Graph, real: str, int: str, sizes: Mapping[str, Any]) -> Program:
     """The kernels of a graph; `Error` E0805 if it has none before it is called."""
-    return lower(with_state(graph), _fixed(graph, sizes), Types(DType(real), DType(int)))
+    types, states = Types(DType(real), DType(int)), len(graph.updates)
+    return lower(with_state(graph), _fixed(graph, sizes), types, states=states)
 
 
 def processor_of(target: str) -> Target:
     """What code is shown for."""
     if target == "interpreter":
         raise error("E0805", "the interpreter makes no machine code to show")
-    return this_machine() if target == "cpu" else named(target)
+    return target_for(this_machine() if target == "cpu" else named(target))
 
 
 def _fixed(graph: Graph, sizes: Mapping[str, Any]) -> dict[Symbol, Any]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..backends.llvm import profile as texts
 from ..backends.llvm import threads
-from ..backends.llvm.image import Image, Step
 from ..backends.llvm.jit import Library, compile_text
+from ..backends.llvm.steps import Image, Step
 from ..ir.loops import Program
 from .arguments import Array
 from .instance import Instance, Loaded, Weights

@@ -21,10 +21,10 @@ from ..backends.llvm.kernels import choose
 from ..backends.llvm.schedule import Schedule, Schedules, describe
 from ..backends.llvm.schedule_space import Space
 from ..diagnostics import Error, error
-from ..dtypes import DType
+from ..dtypes import DType, Types
 from ..ir.loops import Reduce
 from ..ir.nodes import Graph
-from ..passes.specialise import Types
+from ..stored import Stored
 from . import tuning_file
 from .arguments import Array
 from .instance import Weights
@@ -58,7 +58,7 @@ _INTERPRETED = 1 << 22
 
 def tune(
     graph: Graph,
-    variables: Mapping[str, Array],
+    variables: Mapping[str, Array | Stored],
     args: Sequence[object],
     kwargs: Mapping[str, object],
     *,
@@ -314,7 +314,7 @@ class _Whole:
 
     def __init__(self, subject: Subject, weights: Weights) -> None:
         self.instance = weights.take()
-        self._arrays = [*subject.inputs, *subject.outputs()]
+        self._arrays = subject.arguments()
 
     def time(self, repeats: int) -> float:
         """Seconds of a call: the mean of some."""

@@ -23,9 +23,9 @@ from .. import config
 from ..backends.llvm.schedule import Schedule, from_json, to_json
 from ..backends.llvm.target import Target
 from ..diagnostics import Error, error
+from ..dtypes import Types
 from ..ir.nodes import Graph, Symbol
 from ..ir.shapes import evaluate
-from ..passes.specialise import Types
 from .fingerprint import fingerprint
 
 VERSION = 1

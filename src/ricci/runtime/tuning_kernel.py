@@ -15,9 +15,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..backends.llvm.alike import describe
-from ..backends.llvm.image import Step, build, build_parts, constant_tensors, info
+from ..backends.llvm.image import build, build_parts, constant_tensors, info
 from ..backends.llvm.kernels import generate
 from ..backends.llvm.schedule import NO_SCHEDULES, Schedule, Schedules
+from ..backends.llvm.steps import Step
 from ..backends.llvm.target import Target
 from ..diagnostics import error
 from ..dtypes import BFLOAT16, from_bfloat16
@@ -80,15 +81,21 @@ class Subject:
         sizes = self.weights.loaded.image.kept[: len(self.program.kept)]
         return [_bytes_at(at, n) for n, at in zip(sizes, self.weights.kept, strict=False)]
 
-    def outputs(self) -> list[Array]:
-        return [np.zeros(shape, dtype) for shape, dtype in self.weights.loaded.outputs]
+    def arguments(self) -> list[Array]:
+        """The inputs and outputs of a call; variables that it changes in place are both."""
+        wanted = self.weights.loaded.outputs
+        count = self.program.states
+        first, made = len(self.inputs) - count, wanted[: len(wanted) - count]
+        outputs = [np.zeros(shape, dtype) for shape, dtype in made]
+        changed = [array.copy() for array in self.inputs[first:]]
+        return [*self.inputs[:first], *changed, *outputs, *changed]
 
     def run_whole(self, instance: Instance) -> list[Array]:
         """The results of a call; raises the `Error` of a check that fails."""
-        outputs = self.outputs()
-        instance.run([*self.inputs, *outputs])
+        arguments = self.arguments()
+        instance.run(arguments)
         instance.raise_failures()
-        return outputs
+        return arguments[len(self.inputs) :]
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -173,7 +180,10 @@ class Scene:
 
     def _view(self, tensor: Tensor, arena: Array, outputs: Sequence[Array]) -> Array:
         place, shown = self.program.buffers[tensor], info(tensor)
-        block = arena if place.kind == "arena" else outputs[place.number].reshape(-1).view(np.uint8)
+        number = place.number
+        if place.kind == "input":  # a variable that is changed in place
+            number += len(outputs) - len(self.subject.inputs)
+        block = arena if place.kind == "arena" else outputs[number].reshape(-1).view(np.uint8)
         count = size_of(tensor, self.program.strides)
         part = block[place.offset : place.offset + count].view(tensor.dtype.numpy())
         steps = self.program.strides.get(tensor)
@@ -202,8 +212,8 @@ class Trial:
         self._steps = image.steps
         self._weights = Weights(Loaded(image), subject.variables, subject.threads)
         self._instance = self._weights.take()
-        self._outputs = subject.outputs()
-        self._arrays = [*subject.inputs, *self._outputs]
+        self._arrays = subject.arguments()
+        self._outputs = self._arrays[len(subject.inputs) :]
 
     def results(self) -> list[Array]:
         """What the kernel writes; raises the `Error` of a check that fails."""

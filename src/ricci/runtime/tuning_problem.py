@@ -9,15 +9,17 @@ from contextlib import suppress
 import numpy as np
 
 from ..diagnostics import Error, error
+from ..dtypes import Types
 from ..ir.interpret_block import Store
 from ..ir.nodes import Graph, Symbol, Tensor
 from ..ir.shapes import evaluate
 from ..passes.pipeline import lower
-from ..passes.specialise import Types
+from ..stored import Stored
 from . import tuning_file
 from .arguments import Array, Inputs
 from .engine import Interpreter
 from .native import check_shapes, has_bounds, strides_of, with_state
+from .options import target_for
 from .pool import this_machine
 from .tuning_kernel import Subject
 from .variables import VariableValues
@@ -29,7 +31,7 @@ class Problem:
     def __init__(
         self,
         graph: Graph,
-        variables: Mapping[str, Array],
+        variables: Mapping[str, Array | Stored],
         args: Sequence[object],
         kwargs: Mapping[str, object],
         types: Types,
@@ -74,7 +76,7 @@ class Problem:
         return None
 
     def values(self) -> VariableValues:
-        values = VariableValues(self.graph, self.types, lambda: None)
+        values = VariableValues(self.graph, self.types, lambda _: None)
         for name, array in self._variables.items():
             values.adopt(name, array)
         return values
@@ -83,14 +85,14 @@ class Problem:
         stateful, values = with_state(self.graph), self.values()
         changed = [old for old, _ in self.graph.updates]
         constant = [v for v in self.graph.variables if v not in changed]
-        program = lower(stateful, self.sizes, self.types, self.strides)
+        program = lower(stateful, self.sizes, self.types, self.strides, len(changed))
         arrays = [*self.arrays, *values.of(changed)]
-        return Subject(program, this_machine(), arrays, values.of(constant), threads)
+        return Subject(program, target_for(this_machine()), arrays, values.of(constant), threads)
 
     def key(self, threads: int) -> tuning_file.Key:
         graph = with_state(self.graph)
         return tuning_file.key_of(
-            graph, self.types, threads, self.sizes, self.strides, this_machine()
+            graph, self.types, threads, self.sizes, self.strides, target_for(this_machine())
         )
 
     def interpreted(self) -> list[Array]:

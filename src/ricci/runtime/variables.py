@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import RLock
 
 import numpy as np
 
 from ..diagnostics import error
-from ..dtypes import to_dtype
+from ..dtypes import Types, to_dtype
 from ..ir import interpret_bind
 from ..ir.nodes import Graph, Tensor
 from ..ir.shapes import evaluate
-from ..passes.specialise import Types
+from ..stored import Stored
 from .arguments import Array, contiguous, fit, to_numpy, to_user
+from .blocks import aligned_copy
+
+
+@dataclass(frozen=True, slots=True)
+class _Converted(Stored):
+    """A stored array in another dtype."""
+
+    stored: Stored
+
+    def read(self, into: Array | None = None) -> Array:
+        return to_dtype(self.stored.read(), self.dtype)
 
 
 class VariableValues(MutableMapping[str, Array]):
@@ -20,39 +34,76 @@ class VariableValues(MutableMapping[str, Array]):
 
     Setting one checks its shape and dtype, copies it, and derives again what depends on it. Reading
     gives the value that the next call has, as an array that cannot be written to; a call that
-    updates the variable leaves that array as it is, and makes a new one.
+    updates the variable leaves that array as it is. Those of files are not
+    kept in memory for being read: that fails (E0701, E0702) when a file is gone or has changed.
     """
 
-    def __init__(self, graph: Graph, types: Types, changed: Callable[[], None]) -> None:
+    def __init__(self, graph: Graph, types: Types, changed: Callable[[str], None]) -> None:
         self._tensors = {t.name: t for t in graph.variables}
         self._types = types
         self._changed = changed
-        self._values: dict[str, Array] = {
+        self._values: dict[str, Array | Stored] = {
             t.name: to_dtype(interpret_bind.initial_value(t), types.of(t.dtype).numpy())
             for t in graph.variables
             if t.data is not None
         }
+        self._own: set[str] = set()
+        """Those whose arrays nobody else has, so that calls may write to them."""
+        self._lock = RLock()
 
     def __getitem__(self, name: str) -> Array:
         self._check_name(name)
         if name not in self._values:
             raise _missing([name])
-        view = to_user(self._values[name].view())
+        with self._lock:
+            self._own.discard(name)
+            value = self._values[name]
+        view = to_user(value.read() if isinstance(value, Stored) else value.view())
         view.flags.writeable = False
         return view
 
     def __setitem__(self, name: str, value: object) -> None:
-        self.adopt(name, value)
-        if np.may_share_memory(self._values[name], to_numpy(value, f"variable `{name}`")):
-            self._values[name] = self._values[name].copy()
+        self._check_name(name)
+        array = self._fitted(name, value)
+        given = to_numpy(value, f"variable `{name}`")
+        self._set(name, array.copy() if np.may_share_memory(array, given) else array)
 
     def adopt(self, name: str, value: object) -> None:
-        """Set a variable to an array that nobody will write to: it is not copied if it fits."""
+        """Set a variable to an array that nobody will write to: it is not copied if it fits; or to
+        one that is read when it is needed."""
         self._check_name(name)
+        if isinstance(value, Stored) and (held := self._held(name, value)) is not None:
+            self._set(name, held)
+        else:
+            array = value.read() if isinstance(value, Stored) else value
+            self._set(name, self._fitted(name, array))
+
+    def _set(self, name: str, value: Array | Stored) -> None:
+        with self._lock:
+            self._own.discard(name)
+            self._values[name] = value
+        self._changed(name)
+
+    def _held(self, name: str, value: Stored) -> Stored | None:
+        """What is stored, in the dtype of the variable; none if only its elements show whether it
+        can have that."""
+        tensor = self._tensors[name]
+        dtype = self._types.of(tensor.dtype).numpy()
+        if value.shape != self._shape(tensor):
+            return None
+        if value.dtype == dtype:
+            return value
+        is_exact = value.dtype.kind == "f" and tensor.dtype.is_abstract
+        return _Converted(value.shape, dtype, value) if is_exact else None
+
+    def _shape(self, tensor: Tensor) -> tuple[int, ...]:
+        return tuple(evaluate(e, {}) for e in tensor.shape)
+
+    def _fitted(self, name: str, value: object) -> Array:
         tensor = self._tensors[name]
         dtype = self._types.of(tensor.dtype).numpy()
         array = contiguous(fit(value, dtype, tensor.dtype, tensor.rank, f"variable `{name}`"))
-        shape = tuple(evaluate(e, {}) for e in tensor.shape)
+        shape = self._shape(tensor)
         if array.shape != shape:
             raise error(
                 "E0801",
@@ -60,8 +111,7 @@ class VariableValues(MutableMapping[str, Array]):
                 tensor.span,
                 notes=[f"expected {list(shape)}", f"got {list(array.shape)}"],
             )
-        self._values[name] = array
-        self._changed()
+        return array
 
     def __delitem__(self, name: str) -> None:
         raise error("E0801", f"variable `{name}` is part of the program and cannot be deleted")
@@ -73,11 +123,33 @@ class VariableValues(MutableMapping[str, Array]):
         return len(self._tensors)
 
     def of(self, tensors: Sequence[Tensor]) -> list[Array]:
-        """The values of these variables; E0801 if some are not set."""
+        """The values of these variables, in memory from now on; E0801 if some are not set."""
+        return [
+            self._in_memory(t.name, v) for t, v in zip(tensors, self.held(tensors), strict=True)
+        ]
+
+    def _in_memory(self, name: str, value: Array | Stored) -> Array:
+        if isinstance(value, Stored):
+            value = self._values[name] = value.read()
+        return value
+
+    def held(self, tensors: Sequence[Tensor]) -> list[Array | Stored]:
+        """The values of these variables as far as they are in memory; E0801 if some are not set."""
         missing = [t.name for t in tensors if t.name not in self._values]
         if missing:
             raise _missing(missing)
         return [self._values[t.name] for t in tensors]
+
+    @contextmanager
+    def owned(self, tensors: Sequence[Tensor]) -> Iterator[list[Array]]:
+        """The values of these variables, to be written to by one call, during which nobody reads
+        or sets variables."""
+        with self._lock:
+            for tensor, array in zip(tensors, self.of(tensors), strict=True):
+                if tensor.name not in self._own:
+                    self._values[tensor.name] = aligned_copy(array)
+                    self._own.add(tensor.name)
+            yield self.of(tensors)
 
     def advance(self, tensors: Sequence[Tensor], values: Sequence[Array]) -> None:
         """Give variables the values that a call has computed for them."""

@@ -17,8 +17,9 @@ from ...diagnostics import Error
 from ...ir.loops import Kernel
 from ...ir.nodes import Access, Symbol, Tensor
 from ...source import Span
-from .kernels import KernelCode, Prepare, Site, generate
+from .kernels import KernelCode, Prepare, generate
 from .schedule import NO_SCHEDULES, Schedule, Schedules
+from .steps import Site
 from .target import Target
 
 Key = tuple[object, ...]

@@ -11,22 +11,30 @@ plan alone (`contraction_plan`).
 
 from __future__ import annotations
 
+import math
+
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
-from .contraction_cost import Costs
+from .contraction_cost import Costs, estimate
 from .contraction_form import Form, find_form
 from .contraction_plan import Plan, make_plan
 from .contraction_schedule import schedule_of, scheduled_plan
-from .contraction_words import find_words, with_views
+from .contraction_words import find_words, with_strides, with_views
 from .contraction_write import write_contraction
 from .kernels import KernelCode, Strides
 from .matvec import choose_dots, write_dots
-from .schedule import Contraction, Dots, Window, impossible
+from .schedule import Contraction, Dots, Window, Winograd, impossible
 from .target import Target
 from .window_choice import choose_window
+from .window_cost import done_in
 from .window_plan import window_plan
 from .window_write import write_window
+from .winograd_choice import choose_winograd
+from .winograd_plan import winograd_plan
+from .winograd_write import write_winograd
 
+_ALIKE = 1.03
+"""Estimates so near each other say nothing: what is read in place is preferred then."""
 MOST_SCRATCH = 64 << 20
 """Bytes that a thread may use for packed blocks."""
 
@@ -38,6 +46,7 @@ def match(
     form, schedule = _choose(kernel, strides, target, constant)
     if form is None or schedule is None:
         return None
+    strides, constant = with_strides(form, strides), with_views(form, constant)
     if isinstance(schedule, Plan):
         return write_contraction(schedule, strides)
     return _write(form, schedule, strides, target, constant)
@@ -45,19 +54,24 @@ def match(
 
 def _write(
     form: Form,
-    schedule: Dots | Window,
+    schedule: Dots | Window | Winograd,
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
 ) -> KernelCode:
+    if form.words is not None:
+        target = form.words.room(target)
     if isinstance(schedule, Dots):
         return write_dots(form, schedule, strides, target)
+    if isinstance(schedule, Winograd):
+        fewer = winograd_plan(form, schedule, strides, target, constant)
+        return write_winograd(fewer, strides)
     return write_window(window_plan(form, schedule, strides, target, constant), strides)
 
 
 def choose(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> Contraction | Dots | Window | None:
+) -> Contraction | Dots | Window | Winograd | None:
     """The schedule of a kernel that is a sum of products with enough reuse, else None."""
     _, schedule = _choose(kernel, strides, target, constant)
     return schedule_of(schedule) if isinstance(schedule, Plan) else schedule
@@ -65,7 +79,7 @@ def choose(
 
 def follow(
     kernel: Reduce,
-    schedule: Contraction | Dots | Window,
+    schedule: Contraction | Dots | Window | Winograd,
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
@@ -74,12 +88,13 @@ def follow(
     form = form_of(kernel, strides) or find_words(kernel, strides, target)
     if form is None:
         raise impossible("it is not a sum of products", kernel.name)
-    fits = isinstance(schedule, Contraction) and schedule.vector == "right"
+    strides, constant = with_strides(form, strides), with_views(form, constant)
+    fits = isinstance(schedule, Contraction | Window) and schedule.vector == "right"
     if form.words is not None and not fits:
         raise impossible("products of small integers have another register tile", kernel.name)
     if not isinstance(schedule, Contraction):
-        return _write(form, schedule, strides, target, with_views(form, constant))
-    plan = scheduled_plan(form, schedule, strides, target, with_views(form, constant))
+        return _write(form, schedule, strides, target, constant)
+    plan = scheduled_plan(form, schedule, strides, target, constant)
     code = write_contraction(plan, strides)
     if code.scratch > MOST_SCRATCH:
         raise impossible(f"each thread needs {code.scratch >> 20} MB for its blocks", kernel.name)
@@ -94,7 +109,7 @@ def form_of(kernel: Reduce, strides: Strides) -> Form | None:
 
 def _choose(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> tuple[Form | None, Plan | Dots | Window | None]:
+) -> tuple[Form | None, Plan | Dots | Window | Winograd | None]:
     form = form_of(kernel, strides)
     if form is None:
         return _choose_words(kernel, strides, target, constant)
@@ -102,20 +117,44 @@ def _choose(
     if dots is not None:
         return form, dots
     plan = make_plan(form, strides, target, constant)
-    window = choose_window(form, strides, target, constant, _cycles(plan, strides, target))
-    if window is not None:
-        return form, window
-    return form, plan if _is_worthwhile(plan, strides, target) else None
+    good = _is_worthwhile(plan, strides, target)
+    soonest = _ALIKE * _until_done(plan, strides, target) if good else math.inf
+    most = _cycles(plan, strides, target)
+    window = choose_window(form, strides, target, constant, most, soonest)
+    fewer = _fewer_products(form, window or plan, strides, target, constant)
+    if fewer is not None or window is not None:
+        return form, fewer or window
+    return form, plan if good else None
+
+
+def _fewer_products(
+    form: Form,
+    other: Plan | Window,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> Winograd | None:
+    """The schedule with fewer products that is faster than another one, if there is any."""
+    if isinstance(other, Plan):
+        most = _until_done(other, strides, target)
+    else:
+        most = done_in(window_plan(form, other, strides, target, constant), strides, target)
+    return choose_winograd(form, strides, target, constant, most)
 
 
 def _choose_words(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> tuple[Form | None, Plan | None]:
+) -> tuple[Form | None, Plan | Window | None]:
     """The same of products of small integers."""
     form = find_words(kernel, strides, target)
-    if form is None:
+    if form is None or form.words is None:
         return None, None
-    plan = make_plan(form, strides, target, with_views(form, constant))
+    strides, constant = with_strides(form, strides), with_views(form, constant)
+    plan = make_plan(form, strides, target, constant)
+    room, most = form.words.room(target), _cycles(plan, strides, target)
+    window = choose_window(form, strides, room, constant, most)
+    if window is not None:
+        return form, window
     return form, plan if _is_worthwhile(plan, strides, target) else None
 
 
@@ -123,6 +162,11 @@ def _cycles(plan: Plan, strides: Strides, target: Target) -> float:
     """Cycles of a plan or of a plain loop nest, whichever takes fewer, on one core."""
     costs = Costs(plan, strides, target)
     return min(costs.whole(), costs.plain())
+
+
+def _until_done(plan: Plan, strides: Strides, target: Target) -> float:
+    """Cycles of a plan until all cores are done; estimates of panels are in half cycles."""
+    return estimate(plan, strides, target) / 2
 
 
 def _is_worthwhile(plan: Plan, strides: Strides, target: Target) -> bool:

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 16
 """Rows of a register tile."""
+MOST_APART = 9
+"""Rows of a tile that may lie whole pages apart, and still find room in the first cache."""
 _CALL = 30.0
 """Cycles to call a tile, to store its results, or to pack a panel."""
 _FAR_ROWS = 0.1
 """Cycles per element of rows that are read in place from beyond the caches: each is another stretch
 of memory."""
+_FAR_PANELS = 0.5
+"""The same of rows in panels that were prepared, which nothing brings near ahead of time: once,
+since what other blocks read again is nearer."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -52,9 +57,11 @@ class Costs:
         self.each = (k * multiply + _CALL * tiles * (1 + plan.depth.blocks)) / elements
         self.each += _storing(plan, strides)
         self.row = k * _reading(plan.broadcast_source, plan.broadcast, plan.rows, plan, strides)
-        is_direct = plan.broadcast_source == "direct"
-        if is_direct and is_far(plan.broadcast, plan.depth, self.bytes, target):
-            self.row += _FAR_ROWS * k
+        if is_far(plan.broadcast, plan.depth, self.bytes, target):
+            if plan.broadcast_source == "direct":
+                self.row += _FAR_ROWS * k
+            elif plan.broadcast_source == "prepared":
+                self.each += _FAR_PANELS * k / self.columns
         self.column = k * _reading(plan.vector_source, plan.vector, plan.panel, plan, strides)
 
     def until_done(self, row_block: int, lane_block: int) -> float:
@@ -167,7 +174,7 @@ def _clashes(plan: Plan, strides: Strides) -> float:
     along, apart = (steps[0], steps[-1]) if len(steps) == 2 else (0, steps[-1] if steps else 0)
     if apart > 1 and apart % page == 0:
         return 1.2
-    return 1.15 if along > 1 and along % page == 0 and plan.rows > 9 else 1.0
+    return 1.15 if along > 1 and along % page == 0 and plan.rows > MOST_APART else 1.0
 
 
 def _storing(plan: Plan, strides: Strides) -> float:

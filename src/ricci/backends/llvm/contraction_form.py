@@ -199,15 +199,16 @@ def _form(
     return Form(
         kernel,
         kernel.values[0].dtype,
-        Operand(_product(left), rows),
-        Operand(_product(right), columns),
+        Operand(product_of(left), rows),
+        Operand(product_of(right), columns),
         tuple(i for i in order if i not in rows and i not in columns),
         kernel.reduced,
         scale,
     )
 
 
-def _product(factors: list[Expr]) -> Expr:
+def product_of(factors: Sequence[Expr]) -> Expr:
+    """The product of some expressions."""
     result = factors[0]
     for factor in factors[1:]:
         result = Binary("mul", result, factor)

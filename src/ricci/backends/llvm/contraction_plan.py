@@ -29,9 +29,13 @@ _FREE = 1 << 18
 """Elements that prepared panels may have in any case."""
 _STREAMS = 8
 """Rows of a big operand that are read at the same time."""
-_FEW, _EXACT = 8, 512
-"""With this many rows, time goes by reading the other operand, and sums may as well be more exact:
-the more terms are added up one by one, the less."""
+_FEW = 8
+"""With this many rows, time goes by reading the other operand."""
+_EXACT, _MORE_EXACT = 384, 128
+"""Terms that are added up one by one, at most: the more, the less exact the sum. Fewer with few
+rows, since it costs nothing there."""
+_CHUNKS = 24
+"""Chunks per core, for fewer of which the last ones would be waited for."""
 _STRETCH = 8192
 """Bytes read of each of them before going on to the next rows, at least."""
 
@@ -164,9 +168,8 @@ def _plan(
     rows, vectors = best_tile(broadcast.extent, vector.extent, lanes, target, most_rows)
     panel = vectors * lanes
     streams = vector_source == "direct" and depth.extent * vector.extent * bytes_of > target.l2
-    most = _panel_depth(rows, bytes_of, target)
-    if broadcast.extent <= _FEW:
-        most = min(most, _EXACT)
+    exact = _MORE_EXACT if broadcast.extent <= _FEW else _EXACT
+    most = min(exact, _panel_depth(rows, bytes_of, target))
     depth = _blocked(depth, _STREAMS if streams else most)
     plan = Plan(
         form,
@@ -244,7 +247,8 @@ def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
     row_block, lane_block = min(blocks, key=lambda block: costs.until_done(*block))
     plan = replace(plan, row_block=row_block, lane_block=lane_block)
     cycles = costs.chunk(row_block, lane_block)
-    grain = max(1, round(_GRAIN / cycles), -(-plan.blocks // MOST_CHUNKS))
+    many = plan.blocks // (_CHUNKS * target.cores)
+    grain = max(1, many, round(_GRAIN / cycles), -(-plan.blocks // MOST_CHUNKS))
     return replace(plan, grain=min(grain, plan.blocks))
 
 

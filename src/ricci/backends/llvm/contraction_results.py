@@ -101,7 +101,8 @@ def _write(
     parameters: str,
     run: int = 0,
 ) -> str:
-    outside = frame.builder
+    outside, words = frame.builder, plan.form.words
+    frame.divides = frame.divides or (words is not None and words.fused)
     frame.builder = Builder(
         f"kernel.finish{suffix}",
         f"ptr noalias %table, ptr noalias %c, i64 %outer, i64 %row{parameters}",

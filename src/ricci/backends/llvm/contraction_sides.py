@@ -10,7 +10,7 @@ from ...ir.nodes import Index, Tensor, integer
 from ...ir.rewrite import accesses
 from . import contraction_transpose as transpose
 from .builder import Builder
-from .contraction_form import size
+from .contraction_form import Form, size
 from .contraction_plan import MOST_CHUNKS, Plan, batch_of
 from .contraction_space import (
     Places,
@@ -31,6 +31,9 @@ from .kernels import KernelCode, Prepare, Strides
 from .packing import Block, Depth, Packing, contiguous_depth, write_packing
 from .schedule import Source
 
+LINE = 64
+"""Bytes of a line of the cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -41,8 +44,6 @@ class Side:
     panel: int
     padded: int
     """Elements per k of all panels together."""
-    unit: int
-    """Panels have a multiple of it per k: a vector, or one row."""
     prepared: Tensor | None
 
     @property
@@ -51,12 +52,13 @@ class Side:
 
     def stride(self, b: Builder, count: str) -> str:
         """Elements per k of a panel with `count` live ones."""
-        if self.unit == 1:
+        unit = self.packing.unit
+        if unit == 1:
             return count
-        up = plus(b, count, str(self.unit - 1))
+        up = plus(b, count, str(unit - 1))
         if not up.startswith("%"):
-            return str(int(up) & -self.unit)
-        return b.pure(f"and i64 {up}, {-self.unit}", up)
+            return str(int(up) & -unit)
+        return b.pure(f"and i64 {up}, {-unit}", up)
 
     def offset(self, b: Builder, outer: str, block: Block, start: str) -> str:
         """Where in the prepared operand the panel that begins at element `start` is."""
@@ -105,6 +107,8 @@ def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
         plan.form.dtype,
         lanes,
         is_vector and operand.extent % plan.lanes == 0,
+        unit,
+        panel,
     )
     padded = plan.padded if is_vector else operand.extent
     prepared = None
@@ -112,7 +116,21 @@ def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
         count = size(packing.outer) * plan.depth.extent * padded
         name = accesses(operand.value)[0].tensor.name
         prepared = Tensor(f"{name}.panels", plan.form.dtype, (integer(count),))
-    return Side(packing, source, panel, padded, unit, prepared)
+    return Side(packing, source, panel, padded, prepared)
+
+
+def mark_written(frame: Frame, form: Form) -> None:
+    """Tells a frame if what the kernel writes is read, too."""
+    kernel = form.kernel
+    target = kernel.targets[0].tensor
+    read = (*kernel.initial, *kernel.results, form.left.value, form.right.value)
+    if any(a.tensor is target for a in accesses(*read)):
+        frame.written.add(target)
+
+
+def aligned(count: int) -> int:
+    """Bytes up to the end of a line of the cache."""
+    return -(-count // LINE) * LINE
 
 
 def element(b: Builder, scalar: str, pointer: str, offset: str) -> str:

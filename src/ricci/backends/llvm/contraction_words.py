@@ -35,11 +35,14 @@ from .emit_access import Range, extent_of, is_within, shape_of
 from .emit_parts import View
 from .emit_types import limits, width
 from .kernels import Strides
+from .sizes import Size, row_major
 from .target import Target
 from .words import Words, choose
 
 _TYPES = (DType.INT32, DType.UINT32)
 _OFFSET = 128
+_WIDE = 32
+"""Results that fill vectors whatever the other side has."""
 
 
 def find_words(kernel: Reduce, strides: Strides, target: Target) -> Form | None:
@@ -76,8 +79,23 @@ def find_words(kernel: Reduce, strides: Strides, target: Target) -> Form | None:
 
 def with_views(form: Form, constant: frozenset[Tensor]) -> frozenset[Tensor]:
     """The constant tensors, and what shows their memory as words."""
+    return constant | {t for t in _views(form) if t.base in constant}
+
+
+def with_strides(form: Form, strides: Strides) -> Strides:
+    """The strides of tensors, and of what shows their memory as words."""
+    count = 1 if form.words is None else form.words.count
+    found: dict[Tensor, tuple[Size, ...]] = {}
+    for view in _views(form):
+        steps = [n for n in strides.get(view.base, ()) if isinstance(n, int)]
+        if steps:
+            found[view] = tuple(max(n // count, 1) for n in steps)
+    return {**strides, **found} if found else strides
+
+
+def _views(form: Form) -> list[View]:
     read = {a.tensor for side in (form.left, form.right) for a in accesses(side.value)}
-    return constant | {t for t in read if isinstance(t, View) and t.base in constant}
+    return [t for t in read if isinstance(t, View)]
 
 
 def _sides(
@@ -89,6 +107,8 @@ def _sides(
     own = [tuple(i for i in order if i in free[k] and i not in free[1 - k]) for k in range(2)]
     first, second = (Operand(x, indices) for x, indices in zip(sides, own, strict=True))
     last = order[-1] if order else None
+    if last in own[1] and second.extent >= _WIDE:
+        return first, second
     if (last in own[0] and first.extent > 4) or second.extent * 4 < first.extent:
         return second, first
     return first, second
@@ -135,10 +155,10 @@ def _of_binary(op: str, a: Range, b: Range) -> Range:
 
 
 def _grouped(kernel: Reduce, sides: Sequence[Expr], count: int, strides: Strides) -> Index | None:
-    """The reduced index whose neighbouring values share a word: one that no guard depends on,
-    without a rest if there is one, and contiguous in memory."""
-    known = [k for k in kernel.reduced if extent_of(k) >= count and not _is_guarded(k, sides)]
-    known = [k for k in known if extent_of(k) % count == 0 or extent_of(k) >= 4 * count]
+    """The reduced index whose neighbouring values share a word: one that no guard depends on, whose
+    words are full, but for a quarter, without a rest if there is one, and contiguous in memory."""
+    known = [k for k in kernel.reduced if extent_of(k) > 1 and not _is_guarded(k, sides)]
+    known = [k for k in known if 3 * (-extent_of(k) % count) <= extent_of(k)]
     return min(
         known, key=lambda k: (extent_of(k) % count > 0, _step(k, sides, strides)), default=None
     )
@@ -173,17 +193,23 @@ def _stored(expr: Expr, index: Index, inside: Index, count: int, strides: Stride
     if not (isinstance(expr, Cast) and isinstance(expr.operand, Access)):
         return None
     access = expr.operand
-    *others, last = access.subscripts or (Subscript(inside),)
-    extents = access.tensor.shape
-    if last.index is not index or last.rule is not None or access.tensor in strides:
+    along = [d for d, s in enumerate(access.subscripts) if index in free_indices(s.index)]
+    if len(along) != 1 or width(access.dtype) * count != 4 or extent_of(index) % count:
         return None
-    if width(access.dtype) * count != 4 or any(index in free_indices(s.index) for s in others):
+    (d,) = along
+    place, extents = access.subscripts[d], list(shape_of(access.tensor.shape))
+    steps = strides.get(access.tensor) or row_major(extents)
+    apart = [n for k, n in enumerate(steps) if k != d and extents[k] > 1]
+    if place.index is not index or place.rule is not None or steps[d] != 1 or extents[d] % count:
         return None
-    if extent_of(index) % count or shape_of(extents)[-1] % count:
+    if any(not isinstance(n, int) or n % count for n in apart):
         return None
-    shape = (*extents[:-1], integer(shape_of(extents)[-1] // count))
+    extents[d] //= count
+    shape = tuple(map(integer, extents))
     view = View(f"{access.tensor.name}.words", expr.dtype, shape, base=access.tensor)
-    return Access(view, (*others, Subscript(inside)))
+    subscripts = list(access.subscripts)
+    subscripts[d] = Subscript(inside)
+    return Access(view, tuple(subscripts))
 
 
 def _word(expr: Expr, index: Index, inside: Index, words: Words, offset: bool) -> Expr:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from ...ir.rewrite import accesses
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Operand
 from .contraction_plan import Plan, step_of
 from .contraction_results import call_results, result_step, write_results
 from .contraction_sides import (
+    LINE,
     Side,
+    aligned,
     batch_places,
     block_at,
     element,
+    mark_written,
     sides_of,
     transposing,
     write_prepare,
@@ -20,6 +22,7 @@ from .contraction_sides import (
 from .contraction_space import (
     chunk_range,
     decode,
+    flat_form,
     merge,
     minus,
     multiple,
@@ -34,30 +37,24 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, write_packing
-
-_ALIGN = 64
+from .tile_step import ahead_of
 
 
 def write_contraction(plan: Plan, strides: Strides) -> KernelCode:
     """The code of a plan, and of what prepares its constant operands."""
-    return _Writer(plan, strides).code()
+    return ContractionWriter(plan, strides, Frame(strides)).code()
 
 
-def _aligned(count: int) -> int:
-    return -(-count // _ALIGN) * _ALIGN
+class ContractionWriter:
+    """Writes the functions of a plan; the frame is that of a whole kernel, or of a part of one."""
 
-
-class _Writer:
-    def __init__(self, plan: Plan, strides: Strides) -> None:
+    def __init__(self, plan: Plan, strides: Strides, frame: Frame) -> None:
         self.plan, self.strides = plan, strides
         self.form, self.kernel = plan.form, plan.form.kernel
-        self.frame = Frame(strides)
+        self.frame = frame
         self.scalar = scalar_type(self.form.dtype)
         self.bytes = width(self.form.dtype)
-        target = self.kernel.targets[0].tensor
-        read = (*self.kernel.initial, *self.kernel.results, plan.broadcast.value, plan.vector.value)
-        if any(a.tensor is target for a in accesses(*read)):
-            self.frame.written.add(target)
+        mark_written(frame, plan.form)
         self.broadcast, self.vector = self.sides = sides_of(plan, strides)
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
@@ -70,19 +67,37 @@ class _Writer:
         plan = self.plan
         self._kernel()
         functions = self._functions()
-        flops = plan.outer * plan.broadcast.extent * plan.vector.extent * plan.depth.extent
         return KernelCode(
             self.frame.text(functions),
             tuple(self.frame.tensors),
             plan.chunks,
             frozenset(self.b.declarations),
-            sum(self._layout()),
+            self.scratch,
             tuple(self.frame.sites),
-            flops / (3.0 * plan.lanes),
+            self.work,
             tuple(write_prepare(s, self.strides) for s in self.sides if s.prepared is not None),
             tuple(self.frame.symbols),
             template="contraction",
         )
+
+    def part(self) -> str:
+        """The text of a part of a kernel: the function of its frame, and those that it calls."""
+        self._kernel()
+        self.b.line("ret void")
+        functions = self._functions()
+        return self.b.text() + functions
+
+    @property
+    def scratch(self) -> int:
+        """Bytes that a thread needs."""
+        return sum(self._layout())
+
+    @property
+    def work(self) -> float:
+        """About how many nanoseconds all blocks take."""
+        plan = self.plan
+        terms = plan.outer * plan.broadcast.extent * plan.vector.extent * plan.depth.extent
+        return terms / (3.0 * plan.lanes)
 
     def _functions(self) -> str:
         """The functions that the kernel calls."""
@@ -110,12 +125,12 @@ class _Writer:
         tiles = 1
         if plan.depth.blocks > 1:
             tiles = (plan.row_block // plan.rows) * (lane_block // plan.panel)
-        c = _aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
+        c = aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
         rows = columns = 0
         if self.broadcast.source == "packed":
-            rows = _aligned((plan.row_block * plan.depth.most + plan.lanes) * self.bytes)
+            rows = aligned((plan.row_block * plan.depth.most + plan.lanes) * self.bytes)
         if self.vector.source == "packed":
-            columns = _aligned(lane_block * plan.depth.most * self.bytes)
+            columns = aligned(lane_block * plan.depth.most * self.bytes)
         return c, rows, columns
 
     def _kernel(self) -> None:
@@ -207,7 +222,7 @@ class _Writer:
         stretches, length = (1, rows * length) if apart == length else (rows, length)
         for k in range(stretches):
             at = self._element(start, str(k * apart))
-            with b.loop(0, length * self.bytes, _ALIGN) as loop:
+            with b.loop(0, length * self.bytes, LINE) as loop:
                 prefetch(b, at, loop.index)
 
     def _tile(
@@ -223,8 +238,8 @@ class _Writer:
         partial = is_result and live % plan.lanes > 0
         c_row = self.result_step if is_result and self.result_step else plan.panel
         shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked, partial)
-        far = plan.vector_source == "prepared" and self.form.words is None
-        tile = Tile(self.form.dtype, *shape, self.form.words, far)
+        ahead = 0 if self.form.words is not None else self._vectors_ahead(b_step)
+        tile = Tile(self.form.dtype, *shape, self.form.words, ahead)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         beyond = str(live % plan.lanes)
@@ -239,6 +254,19 @@ class _Writer:
         else:
             with b.when(last):
                 b.line(finish)
+
+    def _vectors_ahead(self, b_step: int) -> int:
+        """How many elements ahead of those that a tile reads there are others to bring near: of the
+        same panel, or of the next batch."""
+        plan, access = self.plan, self.plan.vector.access
+        if self.form.words is not None:
+            return 0
+        if plan.vector_source == "prepared":
+            return ahead_of(b_step, self.form.dtype)
+        if plan.vector_source == "packed" or plan.outer == 1:
+            return 0
+        assert access is not None
+        return flat_form(access, self.strides).steps.get(self.form.batch[-1], 0)
 
     def _sums_at(self, row: str, lane: str) -> str:
         """Where the sums of a tile are: all of a chunk are kept if k is cut in blocks."""

@@ -54,8 +54,9 @@ from .emit_types import (
     vector_type,
     with_lanes,
 )
-from .kernels import Site, Strides
+from .kernels import Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
+from .steps import Site
 from .target import Target
 
 __all__ = ["FULL", "Address", "Frame", "Mask", "Place", "Point", "Value"]
@@ -82,8 +83,10 @@ class Frame:
         """Tensors of which each thread keeps a part."""
         self.ahead: dict[Tensor, int] = {}
         """Bytes behind what is read of a tensor that will be wanted next."""
-        self.first = "0"
-        """The first point of the part that is kept."""
+        self.streams: frozenset[Tensor] = frozenset()
+        """Tensors that are written past the caches, in whole vectors that lie as they should."""
+        self.reread: frozenset[Tensor] = frozenset()
+        """Tensors that are read again as soon as they are written."""
 
     def counting(self) -> Frame:
         """The function that says how many chunks there are: it reads the same table."""
@@ -117,7 +120,7 @@ class Frame:
     def pointer(self, tensor: Tensor) -> str:
         """The first element of a tensor."""
         if tensor in self.local:
-            return self.local[tensor].pointer(self.builder, self.first)
+            return self.entry(-self.local[tensor].number)
         if isinstance(tensor, View):
             tensor = tensor.base
         if tensor not in self.tensors:
@@ -276,18 +279,21 @@ class Point:
             case Symbol():
                 return Value(self.frame.symbol(expr), DType.INT)
 
-    def _index(self, index: Index) -> Value:
+    def _index(self, index: Index, dtype: DType = DType.INT) -> Value:
         place = self.places.get(index)
         if place is None:
             assert index.extent == Const(1, DType.INT), f"index `{index.name}` has no place here"
-            return Value("0", DType.INT)
-        text = self.sum_of(place.base, place.offset)
+            return Value("0", dtype)
+        whole = self.sum_of(place.base, place.offset)
+        text = emit_arith.cast(self.b, whole, DType.INT, dtype, lanes=1)
         if not place.vector or self.lanes == 1:
-            return Value(text, DType.INT)
-        full = with_lanes("i64", self.lanes)
-        steps = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
-        base = self.spread(text, "i64")
-        return Value(self.b.pure(f"add nsw {full} {base}, <{steps}>", base), DType.INT, True)
+            return Value(text, dtype)
+        type = scalar_type(dtype)
+        full = with_lanes(type, self.lanes)
+        steps = ", ".join(f"{type} {lane}" for lane in range(self.lanes))
+        base = self.spread(text, type)
+        flag = "nsw " if dtype is DType.INT else ""
+        return Value(self.b.pure(f"add {flag}{full} {base}, <{steps}>", base), dtype, True)
 
     def sum_of(self, base: str | None, offset: int) -> str:
         """An i64 plus a constant."""
@@ -317,7 +323,7 @@ class Point:
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype if expr.op not in LOGICAL else DType.BOOL
         if expr.op == "div" and vector and not values[1].vector and self.frame.divides:
-            return Value(quotients(self.b, a, values[1].text, dtype, lanes), dtype, True)
+            return Value(quotients(self.b, a, values[1].text, expr.rhs, lanes), dtype, True)
         if expr.op in ("floordiv", "ceildiv", "mod") and dtype.is_int:
             b = self._checked_divisor(expr, b, dtype, lanes)
         text = emit_arith.binary(self.b, expr.op, a, b, dtype, lanes)
@@ -359,13 +365,16 @@ class Point:
         return Value(text, then.dtype, vector)
 
     def _arm(self, expr: Expr, condition: Value, positive: bool) -> Value:
-        return (
-            self.only(condition, positive).value(expr)
-            if has_effect(expr, self.ranges, self._memo)
-            else self.value(expr)
-        )
+        point = self.only(condition, positive) if self.has_effect(expr) else self
+        return point.value(expr)
+
+    def has_effect(self, expr: Expr) -> bool:
+        """Whether evaluating an expression here, wanted or not, may touch or report something."""
+        return has_effect(expr, self.ranges, self._memo)
 
     def _cast(self, expr: Cast) -> Value:
+        if isinstance(expr.operand, Index) and expr.dtype is DType.INT32:
+            return self._index(expr.operand, expr.dtype)
         a = self.value(expr.operand)
         lanes = self.lanes if a.vector else 1
         return Value(
@@ -577,11 +586,8 @@ class Point:
         some = b.call("i1", f"llvm.vector.reduce.or.{tag('i1', lanes)}", f"{type} {bad}")
         with b.when(some):
             full, least = with_lanes("i64", lanes), splat(str(-(1 << 63)), "i64", lanes)
-            shown = b.pure(
-                f"select {type} {bad}, {full} {self.vector(value)}, {full} {least}",
-                bad,
-                self.vector(value),
-            )
+            each = self.vector(value)
+            shown = b.pure(f"select {type} {bad}, {full} {each}, {full} {least}", bad, each)
             worst = b.call("i64", f"llvm.vector.reduce.smax.{tag('i64', lanes)}", f"{full} {shown}")
             self.frame.fail(site, worst, extent)
 

@@ -267,6 +267,8 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
     if source is DType.FLOAT16:  # LLVM makes something else of NaN where it widens it itself
         single = cast(b, a, source, DType.FLOAT32, lanes)
         return cast(b, single, DType.FLOAT32, target, lanes)
+    if source.is_real and width(target) < 4 and lanes > 1:
+        return _saturated(b, a, source, target, lanes)
     if source.is_real:
         kind = "s" if is_signed(target) else "u"
         types = f"{tag(scalar_type(target), lanes)}.{tag(scalar_type(source), lanes)}"
@@ -280,6 +282,25 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
     if width(target) < width(source):
         return b.pure(f"trunc {old} {a} to {new}", a)
     return b.pure(f"{'sext' if is_signed(source) else 'zext'} {old} {a} to {new}", a)
+
+
+def _saturated(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
+    """Reals to integers of less than 32 bits, limited as reals, which vectors have for it."""
+    old, bits = vector_type(source, lanes), with_lanes("i1", lanes)
+    low, high = (
+        splat(literal(float(x), source), scalar_type(source), lanes) for x in limits(target)
+    )
+    if limits(target)[0]:  # else the lower limit is what becomes of NaN
+        zero = splat(literal(0.0, source), scalar_type(source), lanes)
+        ordered = b.pure(f"fcmp ord {old} {a}, {a}", a)
+        a = b.pure(f"select {bits} {ordered}, {old} {a}, {old} {zero}", ordered, a)
+    above = b.pure(f"fcmp ogt {old} {a}, {low}", a)
+    a = b.pure(f"select {bits} {above}, {old} {a}, {old} {low}", above, a)
+    below = b.pure(f"fcmp olt {old} {a}, {high}", a)
+    a = b.pure(f"select {bits} {below}, {old} {a}, {old} {high}", below, a)
+    wide = with_lanes("i32", lanes)
+    number = b.pure(f"fptosi {old} {a} to {wide}", a)
+    return b.pure(f"trunc {wide} {number} to {vector_type(target, lanes)}", number)
 
 
 def _cast_bfloat16(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:

@@ -116,9 +116,14 @@ def store(point: Point, access: Access, value: Value) -> None:
         emit_arith.to_memory(point.b, point.vector(value), dtype, lanes),
         with_lanes(type, lanes),
     )
+    if address.offsets is None and address.stride == -1:
+        _store_backwards(point, type, align, address, raw)
+        return
     contiguous = address.offsets is None and address.stride == 1
     if contiguous and address.mask.is_full:
-        point.b.line(f"store {full} {raw}, ptr {address.pointer}, align {align}")
+        past = access.tensor in point.frame.streams
+        kind = f"align {lanes * align}, !nontemporal !0" if past else f"align {align}"
+        point.b.line(f"store {full} {raw}, ptr {address.pointer}, {kind}")
         return
     mask = f"{with_lanes('i1', lanes)} {point.mask_text(address.mask)}"
     name = f"llvm.masked.{'store' if contiguous else 'scatter'}.{tag(type, lanes)}."
@@ -129,3 +134,23 @@ def store(point: Point, access: Access, value: Value) -> None:
     place = split_operand(where)[0]
     point.b.declare(f"declare void @{name}({full}, {place}, i32, {with_lanes('i1', lanes)})")
     point.b.line(f"call void @{name}({full} {raw}, {where}, i32 {align}, {mask})")
+
+
+def _store_backwards(point: Point, type: str, align: int, address: Address, raw: str) -> None:
+    """Lanes next to one another, the last one in front."""
+    b, lanes = point.b, point.lanes
+    full, bits = with_lanes(type, lanes), with_lanes("i1", lanes)
+    picks = f"<{lanes} x i32> <{', '.join(f'i32 {k}' for k in reversed(range(lanes)))}>"
+
+    def turned(kind: str, value: str) -> str:
+        return b.pure(f"shufflevector {kind} {value}, {kind} poison, {picks}", value)
+
+    start = b.pure(f"getelementptr {type}, ptr {address.pointer}, i64 {1 - lanes}", address.pointer)
+    value = turned(full, raw)
+    if address.mask.is_full:
+        b.line(f"store {full} {value}, ptr {start}, align {align}")
+        return
+    mask = turned(bits, point.mask_text(address.mask))
+    name = f"llvm.masked.store.{tag(type, lanes)}.p0"
+    b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
+    b.line(f"call void @{name}({full} {value}, ptr {start}, i32 {align}, {bits} {mask})")

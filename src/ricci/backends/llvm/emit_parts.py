@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ...dtypes import DType
 from ...ir.nodes import Tensor
-from .builder import Builder
 
 SAFE_BYTES = 64
 """Size of the place where loads and stores go that must have no effect."""
@@ -70,18 +69,12 @@ FULL = Mask()
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where a thread keeps its part of a tensor: at `offset` in its scratch memory, elements
-    `strides` apart, from point `Frame.first` on. A point takes `step` bytes."""
+    """A tensor of which a thread keeps a part, elements `strides` apart. A pointer to where the
+    first element of the whole would be is in the table, `number` entries before the error record's.
+    """
 
-    offset: int
+    number: int
     strides: tuple[int, ...]
-    step: int
-
-    def pointer(self, b: Builder, first: str) -> str:
-        """Where the first element of point 0 would be."""
-        back = b.pure(f"mul i64 {first}, {-self.step}", first)
-        place = b.pure(f"add i64 {back}, {self.offset}", back)
-        return b.pure(f"getelementptr i8, ptr %scratch, i64 {place}", place)
 
 
 @dataclass(frozen=True, slots=True)

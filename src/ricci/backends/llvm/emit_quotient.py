@@ -11,6 +11,7 @@ reciprocal is finite. Where an infinity makes the correction NaN, the quotient n
 from __future__ import annotations
 
 from ...dtypes import DType
+from ...ir.nodes import Const, Expr
 from . import emit_arith
 from .builder import Builder
 from .mathlib_core import Reals
@@ -19,24 +20,38 @@ _TINY = {32: (2.0**-100, 2.0**64), 64: (2.0**-900, 2.0**512)}
 """Divisors below are scaled, and by how much."""
 
 
-def quotients(b: Builder, x: str, divisor: str, dtype: DType, lanes: int) -> str:
+def quotients(b: Builder, x: str, divisor: str, given: Expr, lanes: int) -> str:
     """A vector divided by a scalar, what depends on the scalar alone being computed once."""
+    dtype = given.dtype
     if dtype not in (DType.FLOAT32, DType.FLOAT64):
         divisors = _in_all_lanes(Reals(b, dtype, lanes), divisor)
         return emit_arith.binary(b, "div", x, divisors, dtype, lanes)
     one, all = Reals(b, dtype, 1), Reals(b, dtype, lanes)
     least, factor = _TINY[one.bits]
-    tiny = one.test("olt", one.abs(divisor), one.const(least))
-    scale = one.select(tiny, one.const(factor), one.const(1.0))
-    scaled = one.mul(divisor, scale)
-    reciprocal = one.div(one.const(1.0), scaled)
-    d, r = _in_all_lanes(all, scaled), _in_all_lanes(all, reciprocal)
-    x = all.mul(x, _in_all_lanes(all, scale))
+    if not (isinstance(given, Const) and _is_at_least(given, least)):
+        tiny = one.test("olt", one.abs(divisor), one.const(least))
+        scale = one.select(tiny, one.const(factor), one.const(1.0))
+        divisor = one.mul(divisor, scale)
+        x = all.mul(x, _in_all_lanes(all, scale))
+    reciprocal = one.div(one.const(1.0), divisor)
+    d, r = _in_all_lanes(all, divisor), _in_all_lanes(all, reciprocal)
     q = all.mul(x, r)
     rest = all.exact_fma(all.neg(q), d, x)
-    better = all.exact_fma(rest, r, q)
-    better = all.select(all.test("uno", better, better), q, better)
-    return all.with_sign(better, q)
+    return _where_needed(all, all.exact_fma(rest, r, q), q)
+
+
+def _is_at_least(divisor: Const, least: float) -> bool:
+    assert not isinstance(divisor.value, str)
+    return abs(divisor.value) >= least
+
+
+def _where_needed(r: Reals, better: str, q: str) -> str:
+    """The better quotient, but where that has lost an infinity or the sign of a zero."""
+    final = r.is_infinite_or_zero(q)
+    if final is not None:
+        return r.select(final, q, better)
+    better = r.select(r.test("uno", better, better), q, better)
+    return r.with_sign(better, q)
 
 
 def _in_all_lanes(r: Reals, value: str) -> str:

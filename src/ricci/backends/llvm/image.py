@@ -1,7 +1,4 @@
-"""A compiled program as plain data: object code, and the tables that its kernels run with.
-
-An image holds nothing of the intermediate representation, so it can be kept on disk.
-"""
+"""From a program to its image: object code, and the tables that its kernels run with."""
 
 from __future__ import annotations
 
@@ -9,103 +6,27 @@ import hashlib
 import math
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
 from ...diagnostics import error
-from ...dtypes import DType, to_dtype
-from ...ir.loops import Block, Choose, Kernel, Kind, Point, Program, Repeat
+from ...dtypes import to_dtype
+from ...ir.loops import Block, Choose, Kernel, Point, Program, Repeat, Stop
 from ...ir.nodes import Tensor
 from ...ir.shapes import interval
 from .alike import Codes
 from .emit_access import shape_of
 from .emit_types import width
 from .jit import compile_text, module_text
-from .kernels import KernelCode, Site
+from .kernels import KernelCode
 from .schedule import NO_SCHEDULES, Schedules
+from .steps import Image, Info, Slot, Step, StepKind
 from .target import Target
 
 WORTH_SHARING = 6000.0
 """Rough nanoseconds of work below which a kernel runs on the caller alone."""
 _MOST_OPTIMISED = 1 << 20
 """Text of kernels with less work than that which is worth the time of a good compilation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Where an entry of a kernel's table points: a block of a kind, and bytes into it."""
-
-    kind: Kind
-    number: int
-    offset: int
-
-
-StepKind = Literal["kernel", "jump", "unless", "back", "point"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a running program does next.
-
-    A `kernel`: its symbol, its table (after the error record), and how it is run; if `counted`,
-    the symbol with `.count` tells the chunks. A `jump` goes on at step `target`; `unless` does so
-    if the bool at its first slot is false; `back` does, and counts the turns of loops. A `point`
-    lets the entries `places` (step and slot) of tables point to one of the slots after the first,
-    which holds its number. `number` is that of the kernel in the program, and `template` the kind
-    of its code.
-    """
-
-    kind: StepKind
-    name: str
-    slots: tuple[Slot, ...] = ()
-    symbol: str = ""
-    chunks: int = 0
-    shared: bool = False
-    scratch: int = 0
-    sites: tuple[Site, ...] = ()
-    counted: bool = False
-    target: int = 0
-    places: tuple[tuple[int, int], ...] = ()
-    number: int = -1
-    template: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Info:
-    """An array that a program works on."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def bytes(self) -> int:
-        return math.prod(self.shape) * DType(self.dtype).numpy().itemsize
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """All that is needed to run a program, for one choice of sizes or for all.
-
-    Shapes are those of the largest sizes. `sizes`, `defined` and `checks` count cells as in
-    `Program`.
-    """
-
-    code: tuple[bytes, ...]
-    """Object files."""
-    inputs: tuple[Info, ...]
-    outputs: tuple[Info, ...]
-    variables: tuple[Info, ...]
-    constants: tuple[tuple[Info, bytes], ...]
-    kept: tuple[int, ...]
-    """Bytes of the blocks that the prepare steps write."""
-    prepare: tuple[Step, ...]
-    steps: tuple[Step, ...]
-    arena: int
-    sizes: int = 0
-    defined: int = 0
-    checks: int = 0
 
 
 def build(program: Program, target: Target, schedules: Schedules = NO_SCHEDULES) -> Image:
@@ -144,6 +65,7 @@ def arrange(
         len(program.symbols),
         program.defined,
         program.checks,
+        program.states,
     )
     return image, builder.codes, builder.starts
 
@@ -257,6 +179,8 @@ class _ImageBuilder:
                     slots = tuple(self._places[t] for t in (action.index, *action.pack))
                     number = self._places[action.item].number
                     self._rows.append(Step("point", action.item.name, slots, target=number))
+                case Stop():
+                    self._rows.append(Step("stop", ""))
                 case _:
                     self._kernel(action)
 

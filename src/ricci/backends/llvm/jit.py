@@ -1,7 +1,8 @@
 """Machine code from LLVM text: object files, and functions loaded from them.
 
 The texts come from `builder` free of common subexpressions and invariants, so no optimisation
-passes run before instruction selection. All calls into LLVM are serialised by llvmlite.
+passes run before instruction selection. All calls into LLVM are serialised by llvmlite, which
+is imported when there is something to compile: loading what was compiled takes no LLVM.
 """
 
 from __future__ import annotations
@@ -10,18 +11,24 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 from threading import Lock
-
-import llvmlite.binding as llvm
+from typing import TYPE_CHECKING
 
 from . import half
-from .kernels import KernelCode
+from .objects import Code, Unknown
 from .target import Target
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+    from .kernels import KernelCode
 
 _setup = Lock()
 
 
 @functools.cache
 def _initialise() -> None:
+    import llvmlite.binding as llvm
+
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
@@ -29,6 +36,8 @@ def _initialise() -> None:
 @functools.lru_cache(8)
 def machine(target: Target, level: int = 2) -> llvm.TargetMachine:
     """LLVM's code generator for a target."""
+    import llvmlite.binding as llvm
+
     with _setup:
         _initialise()
         return llvm.Target.from_triple(target.triple).create_target_machine(
@@ -58,6 +67,8 @@ def _with_attributes(text: str, target: Target) -> str:
 
 def compile_text(text: str, target: Target, level: int = 2) -> bytes:
     """The object file of a module; at level 0, made several times as fast, it is slower."""
+    import llvmlite.binding as llvm
+
     _initialise()
     with llvm.parse_assembly(text) as module:
         return bytes(machine(target, level).emit_object(module))
@@ -65,6 +76,8 @@ def compile_text(text: str, target: Target, level: int = 2) -> bytes:
 
 def compile_object(text: str, target: Target) -> bytes:
     """The object file of a module for a linker: its code may be loaded at any address."""
+    import llvmlite.binding as llvm
+
     _initialise()
     linked = llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="default"
@@ -76,6 +89,8 @@ def compile_object(text: str, target: Target) -> bytes:
 
 def assembly(text: str, target: Target) -> str:
     """The assembly text of a module, for people."""
+    import llvmlite.binding as llvm
+
     _initialise()
     with llvm.parse_assembly(text) as module:
         return str(machine(target).emit_assembly(module))
@@ -91,19 +106,31 @@ class Library:
     """Functions loaded from object files; they live as long as this object."""
 
     def __init__(self, objects: Iterable[bytes], target: Target) -> None:
+        objects = list(objects)
+        if any(name.encode() in data for data in objects for name in half.NAMES):
+            objects.append(_routines(target))
+        try:
+            self.address = Code(objects).address
+            """Where a function is; 0 if there is none."""
+        except Unknown:
+            self.address = _Linked(objects, target).address
+
+
+class _Linked:
+    """Functions that LLVM has loaded."""
+
+    def __init__(self, objects: Iterable[bytes], target: Target) -> None:
+        import llvmlite.binding as llvm
+
         _initialise()
         empty = llvm.parse_assembly(f'target triple = "{target.triple}"\n')
         fresh = llvm.Target.from_triple(target.triple).create_target_machine(
             cpu=target.cpu, features=target.features, codemodel="jitdefault", jit=True
         )
         self._engine = llvm.create_mcjit_compiler(empty, fresh)
-        objects = list(objects)
-        if any(name.encode() in data for data in objects for name in half.NAMES):
-            objects.append(_routines(target))
         for data in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
 
     def address(self, symbol: str) -> int:
-        """Where a function is; 0 if there is none."""
         return int(self._engine.get_function_address(symbol))

@@ -19,26 +19,13 @@ from dataclasses import dataclass
 
 from ...ir.loops import Kernel, Reduce
 from ...ir.nodes import Symbol, Tensor
-from ...source import NOWHERE, Span
 from .schedule import Nest, Schedule, checked, impossible
 from .sizes import Size, is_open
+from .steps import Site
 from .target import Target
 
 Strides = Mapping[Tensor, tuple[Size, ...]]
 """Strides in elements of the tensors that are not row-major."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A check that a kernel makes while it runs, and what to say when it fails.
-
-    The error record then holds the number of the site, from 1, the value and the extent.
-    With `dimension < 0` the check is of a divisor that must not be zero.
-    """
-
-    tensor: str
-    dimension: int
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +89,7 @@ def generate(
         code = match(kernel, strides, target, constant)
         if code is not None:
             return code
-    return nest.generate(kernel, strides, target)
+    return nest.generate(kernel, strides, target, constant=constant)
 
 
 def _follow(

@@ -8,12 +8,12 @@ from .mathlib_core import Reals
 
 
 def round_half_away(r: Reals, x: str) -> str:
-    """Half away from zero: the truncated value, and one more if half or more was cut off."""
-    whole = r.intrinsic("trunc", x)
-    rest = r.abs(r.sub(x, whole))
-    more = r.with_sign(r.const(1.0), x)
-    moved = r.add(whole, more)
-    return r.select(r.test("oge", rest, r.const(0.5)), moved, whole)
+    """Half away from zero: truncated after the largest number below a half is added to the size.
+
+    Of 0.5 - 2 ** -25 and 0.5 the sum is 1 - 2 ** -25, which becomes 1; below, it stays below 1.
+    """
+    most = r.with_sign(r.const(0.5 - 2.0 ** -(r.precision + 1)), x)
+    return r.intrinsic("trunc", r.add(x, most))
 
 
 def frac(r: Reals, x: str) -> str:

@@ -135,6 +135,14 @@ class Reals:
         base = self.to_bits_of(magic)
         return self.sub(moved, self.const(magic)), self.bitwise("sub", self.to_bits(moved), base)
 
+    def nearest_power(self, x: str) -> tuple[str, str]:
+        """The nearest integer to x, and two to its power, if that is a normal number."""
+        magic = self.const(1.5 * 2.0 ** (self.precision - 1))
+        moved = self.add(x, magic)  # its upper bits are shifted out
+        power = self.bitwise("shl", self.to_bits(moved), self.whole(self.precision - 1))
+        scale = self.from_bits(self.bitwise("add", power, self.to_bits_of(1.0)))
+        return self.sub(moved, magic), scale
+
     def to_bits_of(self, value: float) -> str:
         """The bits of a literal."""
         code = {16: "e", 32: "f", 64: "d"}[self.bits]
@@ -155,6 +163,15 @@ class Reals:
             self.type, f"llvm.x86.avx512.mask.scalef.{kind}.512",
             f"{self.type} {x}", f"{self.type} {k}", f"{self.type} {x}", f"{mask} -1", "i32 4",
         )  # fmt: skip
+
+    def is_infinite_or_zero(self, x: str) -> str | None:
+        """A test of both signs of both, if there is one instruction for it."""
+        if not self.b.scales or self.bits * self.lanes != 512:
+            return None
+        kind = "ps" if self.bits == 32 else "pd"
+        name = f"llvm.x86.avx512.fpclass.{kind}.512"
+        self.b.declare(f"declare {self.bools} @{name}({self.type}, i32 immarg)")
+        return self.b.pure(f"call {self.bools} @{name}({self.type} {x}, i32 30)", x)
 
     # -------------------------------------------------------------- conversion
 

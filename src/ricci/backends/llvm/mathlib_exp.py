@@ -43,16 +43,11 @@ def _scaled(r: Reals, x: str, whole: str, k: str) -> str:
 
 
 def exp(r: Reals, x: str) -> str:
-    x = r.clamp(x, -104.0, 89.0) if r.bits == 32 else r.clamp(x, -746.0, 710.0)
-    whole, k, t = _reduced(r, x)
-    return _scaled(r, _near_one(r, t), whole, k)
-
-
-def exp_parts(r: Reals, x: str) -> tuple[str, str]:
-    """Two factors of `exp(x)`, the second a power of two, where neither it nor the result is out of
-    range."""
-    _, k, t = _reduced(r, x)
-    return _near_one(r, t), r.power_of_two(k)
+    low, high = (-104.0, 89.0) if r.bits == 32 else (-746.0, 710.0)
+    whole, k, t = _reduced(r, r.clamp(x, low, high))
+    # a product that is too small for a number takes processors ten times as long as another
+    near = r.select(r.test("olt", x, r.const(low)), r.const(0.0), _near_one(r, t))
+    return _scaled(r, near, whole, k)
 
 
 def _near_one(r: Reals, t: str) -> str:

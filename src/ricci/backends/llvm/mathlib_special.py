@@ -9,7 +9,7 @@ from ...dtypes import DType
 from ...ir import special
 from . import mathlib_tables as tables
 from .mathlib_core import Reals
-from .mathlib_exp import exp, exp_parts, power
+from .mathlib_exp import exp, power
 
 Call = Callable[[Reals, str, Sequence[str]], str]
 """Gives the value of a built-in function."""
@@ -120,9 +120,11 @@ def erf(r: Reals, x: str) -> str:
 
 
 def _far_erf32(r: Reals, size: str) -> str:
-    """`1 - exp(log(erfc(x)))` for x from 1: no division, and rounding does not matter."""
+    """`1 - 2 ** log2(erfc(x))` for x from 1: no division, and rounding does not matter."""
     least = r.select(r.test("ogt", size, r.const(4.0)), r.const(4.0), size)
-    p, scale = exp_parts(r, r.polynomial(least, tables.LOG_ERFC32))
+    exponent = r.polynomial(least, tables.LOG2_ERFC32)
+    whole, scale = r.nearest_power(exponent)
+    p = r.polynomial(r.sub(exponent, whole), tables.EXP2_FEW)
     return r.fma(r.neg(p), scale, r.const(1.0))
 
 

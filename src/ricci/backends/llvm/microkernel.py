@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...dtypes import DType
 from .emit_types import scalar_type, tag, width, with_lanes
-from .tile_step import AHEAD, PREFETCH, TileStep
+from .tile_step import PREFETCH, TileStep
 from .words import HIGH_BITS, Words
 
 _FEW = {64: 14}
@@ -28,8 +28,8 @@ class Tile:
     Row `i` of the broadcast operand begins `i * a_row` on and moves by `a_step` per k; the vector
     operand moves by `b_step` per k, its vector `j` begins `j * lanes` on. Rows of the result are
     `c_row` apart. If `masked`, the last vector is read only where its lane is below `%live`.
-    Elements are numbers, or `words` of several factors each. Vectors are brought near ahead of
-    time if they are `far`.
+    Elements are numbers, or `words` of several factors each. If `ahead`, the vectors so many
+    elements on are brought near, too.
     """
 
     dtype: DType
@@ -43,7 +43,7 @@ class Tile:
     masked: bool = False
     partial: bool = False
     words: Words | None = None
-    far: bool = False
+    ahead: int = 0
 
     @property
     def name(self) -> str:
@@ -90,8 +90,7 @@ class _Writer:
         self.cells = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
         self.pairs = len(self.cells) <= _FEW.get(tile.lanes * self.align, 4)
         places = tuple(i * tile.a_row for i in range(tile.rows))
-        ahead = AHEAD * tile.b_step if tile.far else 0
-        self.step = TileStep(tile.dtype, tile.lanes, places, tile.vectors, tile.lanes, ahead)
+        self.step = TileStep(tile.dtype, tile.lanes, places, tile.vectors, tile.lanes, tile.ahead)
 
     def text(self) -> str:
         head = (

@@ -10,14 +10,15 @@ import math
 from collections.abc import Callable
 
 from ...ir.loops import Fill, Group, Kernel, Reduce, Scatter
-from ...ir.nodes import ZERO, Index
+from ...ir.nodes import ZERO, Index, Tensor
 from .counts import Count
 from .emit import Frame
 from .emit_types import width
 from .kernels import KernelCode, Strides
 from .nest_group import write_group
-from .nest_plan import MOST_CHUNKS, make_plan
+from .nest_plan import MOST_CHUNKS, Plan, make_plan
 from .nest_reduce import ReduceNest
+from .nest_scan import ScanNest, recurrence
 from .nest_scatter import ScatterNest
 from .nest_schedule import schedule_of, scheduled_plan
 from .nest_share import shares_of, write_count
@@ -28,7 +29,11 @@ from .target import Target
 
 
 def generate(
-    kernel: Kernel, strides: Strides, target: Target, schedule: Nest | None = None
+    kernel: Kernel,
+    strides: Strides,
+    target: Target,
+    schedule: Nest | None = None,
+    constant: frozenset[Tensor] = frozenset(),
 ) -> KernelCode:
     """The code of a kernel, a `Reduce` by a schedule if there is one."""
     frame = Frame(strides, target)
@@ -37,7 +42,7 @@ def generate(
     if isinstance(kernel, Scatter):
         return _scatter(kernel, frame)
     if isinstance(kernel, Group):
-        return write_group(kernel, frame, target)
+        return write_group(kernel, strides, target, constant)
     return _reduce(kernel, frame, target, schedule)
 
 
@@ -67,10 +72,21 @@ def _scatter(kernel: Scatter, frame: Frame) -> KernelCode:
     domain = kernel.assignment.domain
     if _is_empty(domain):
         return _code(frame, 0, 0.0)
+    steps = recurrence(kernel)
+    if steps is not None:
+        return _recurrence(steps, frame)
     nest = ScatterNest(kernel, frame)
     nest.emit()
     work = 2.0 * math.prod(likely(size_of(x.extent)) for x in domain)
     return _code(frame, nest.chunks, work, MOST_CHUNKS, nest.count)
+
+
+def _recurrence(kernel: Reduce, frame: Frame) -> KernelCode:
+    assert frame.target is not None
+    plan = make_plan(kernel, frame, frame.target)
+    if plan.over_reduced:
+        plan.vectors = 1  # each needs the last
+    return _nest(ScanNest(kernel, plan, frame), plan, frame)
 
 
 def _reduce(
@@ -87,7 +103,10 @@ def _reduce(
         plan = make_plan(kernel, frame, target)
     else:
         plan = scheduled_plan(kernel, schedule, frame, target)
-    nest = ReduceNest(kernel, plan, frame)
+    return _nest(ReduceNest(kernel, plan, frame), plan, frame)
+
+
+def _nest(nest: ReduceNest, plan: Plan, frame: Frame) -> KernelCode:
     nest.emit()
     chunks = nest.shares.chunks
     return _code(frame, chunks, plan.work, plan.chunks, lambda other: shares_of(plan, other).chunks)

@@ -1,94 +1,298 @@
-"""Emits a `Group`: a function for each of its kernels, called in turn at every point that they
-share, so that what one leaves in the cache is there for the next."""
+"""Emits a `Group`: a function for each of its kernels, called in turn at blocks of the points that
+they share, so that what one leaves in the cache is there for the next.
+
+A thread keeps the rows of local tensors for one block, which is as large as stays in the second
+cache if there are sums of products, else in the first; between products, the other kernels do a
+few points at a time. All functions read a copy of the kernel's table that has more entries before
+its own: where local tensors would begin, if all of them were there.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ...ir.loops import Group, Reduce, expressions_of, tensors_touched, tensors_written
 from ...ir.nodes import Tensor
 from ...ir.rewrite import accesses
+from .builder import Builder
+from .contraction_plan import Plan
+from .contraction_sides import Side, batch_places, block_at, element, transposing, write_prepare
+from .contraction_space import plus, smin, times
+from .contraction_write import ContractionWriter
 from .emit import Frame
 from .emit_access import extent_of
 from .emit_parts import FAIL, Kept
-from .emit_types import width
-from .kernels import KernelCode
+from .emit_types import scalar_type, width
+from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
+from .group_product import is_product, keeps_panels, plan_products
+from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, flat_form, make_plan
 from .nest_reduce import ReduceNest
-from .sizes import likely, product, row_major, sizes_of
+from .packing import write_packing
+from .sizes import likely, product, sizes_of
 from .target import Target
 
-LINE = 64
-"""Tensors begin at multiples of so many bytes, and something is left between them."""
 MOST_POINTS, NEAR_BYTES = 16, 24 << 10
-"""Of a block of points, and of what they touch."""
+"""Points that kernels without products do at a time, and what these touch."""
+BLOCK_BYTES = 8
+"""Rows of a block take so many times less than the second cache."""
+CHUNKS_PER_CORE = 4
 
 
-def write_group(group: Group, frame: Frame, target: Target) -> KernelCode:
+def write_group(
+    group: Group, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> KernelCode:
     """The code of a group, whose sizes are known."""
-    points = math.prod(map(extent_of, group.shared))
-    block = _block(group, points)
-    scratch = _keep_local(group, frame, block)
-    parts = [
-        _write_part(group, n, frame.part(_name(n)), target, block)
-        for n in range(len(group.kernels))
-    ]
-    work = sum(w for _, w in parts) * points
-    last = extent_of(group.shared[-1])
-    blocks = points // last * -(-last // block)
-    chunks = max(1, min(blocks, MOST_CHUNKS, int(work // CHUNK_NS)))
-    b = frame.builder
-    ends = [
-        b.pure(f"udiv i64 {b.pure(f'mul nuw nsw i64 {at}, {blocks}', at)}, {chunks}", at)
-        for at in ("%begin", "%end")
-    ]
-    with b.loop(ends[0], ends[1]) as loop:
-        for number in range(len(parts)):
-            arguments = f"ptr %table, ptr %scratch, i64 {loop.index}, i64 0"
-            b.line(f"call void @{_name(number)}({arguments})")
-    b.line("ret void")
-    texts = [b.text(), *(part.builder.text() for part, _ in parts)]
-    declarations = b.declarations.union(*(part.builder.declarations for part, _ in parts))
-    return KernelCode(
-        "".join(texts) + (FAIL if frame.sites else ""),
-        tuple(frame.tensors),
-        chunks,
-        frozenset(declarations),
-        scratch=scratch,
-        sites=tuple(frame.sites),
-        work=work,
-        template="group",
-    )
+    return _Writer(group, strides, target, constant).code()
 
 
-def _block(group: Group, points: int) -> int:
-    """How many neighbouring points a kernel does before the next one follows: as many as stay in
-    the nearest cache, for what one point waits for is then done for others."""
-    tensors = (*tensors_touched(group), *group.local)
-    size = sum(likely(product(sizes_of(t.shape))) * width(t.dtype) for t in tensors)
-    last = extent_of(group.shared[-1])
-    most = max(1, min(MOST_POINTS, NEAR_BYTES * points // max(size, 1), last))
-    return -(-last // -(-last // most))
+@dataclass(frozen=True, slots=True)
+class _Panels:
+    """Panels of an operand that a thread packs for several blocks."""
+
+    side: Side
+    name: str
+    number: int
+    offset: int
+    bytes: int
 
 
-def _keep_local(group: Group, frame: Frame, block: int) -> int:
-    """Give the tensors that are local room for a block of points; the bytes that this takes."""
-    at = 0
-    targets = {t.tensor: t for k in group.kernels for t in k.targets}
-    for tensor in group.local:
-        indices = [s.index for s in targets[tensor].subscripts]
-        shared = [i in group.shared for i in indices]
-        shape = [1 if x else n for x, n in zip(shared, sizes_of(tensor.shape), strict=True)]
-        size, step = math.prod(map(likely, shape)), 0
-        dense = zip(shared, row_major(shape), strict=True)
-        steps = [0 if x or not isinstance(n, int) else n for x, n in dense]
-        if group.shared[-1] in indices:
-            steps[indices.index(group.shared[-1])] = size
-            step = size * width(tensor.dtype)
-        frame.local[tensor] = Kept(at, tuple(steps), step)
-        at += (-(-max(step * block, size * width(tensor.dtype)) // LINE) + 1) * LINE
-    return at
+class _Writer:
+    def __init__(
+        self, group: Group, strides: Strides, target: Target, constant: frozenset[Tensor]
+    ) -> None:
+        self.group, self.target, self.constant = group, target, constant
+        self.stretches = list(_stretches(group))
+        self.rooms = rooms_of(group, self.stretches)
+        self.strides = {**strides, **{r.tensor: r.kept.strides for r in self.rooms}}
+        self.last = extent_of(group.shared[-1])
+        self.points = math.prod(map(extent_of, group.shared))
+        most = target.l2 // BLOCK_BYTES // max(1, row_bytes(self.rooms))
+        self.products = plan_products(group, self.strides, target, constant, most)
+        self.block = self._few(self.stretches[0], self.last)
+        if self.products is not None:
+            self.block = self.products.block
+        self.few = [self._few(s, self.block) for s in self.stretches]
+        memory = plan_memory(self.rooms, self.block, self.few)
+        self.offsets, self.scratch = memory.offsets, memory.size
+        self.frame = Frame(strides, target)
+        self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
+        self.work = 0.0
+        self.own_scratch = 0
+        self.prepare: list[Prepare] = []
+        self.panels: dict[int, _Panels] = {}
+
+    def _few(self, stretch: Stretch, block: int) -> int:
+        """How many points a stretch does at a time: as many as stay in the nearest cache, for
+        what one point waits for is then done for others."""
+        kernels = [self.group.kernels[n] for n in stretch]
+        tensors = dict.fromkeys(t for k in kernels for t in tensors_touched(k))
+        size = sum(likely(product(sizes_of(t.shape))) * width(t.dtype) for t in tensors)
+        most = max(1, min(MOST_POINTS, NEAR_BYTES * self.points // max(size, 1), block))
+        if len(self.stretches) == 1:
+            return -(-block // -(-block // most))
+        return max(n for n in range(1, most + 1) if block % n == 0)
+
+    # --------------------------------------------------------------- parts
+
+    def code(self) -> KernelCode:
+        texts = [self._part(n) for n in range(len(self.group.kernels))]
+        blocks = self.points // self.last * -(-self.last // self.block)
+        chunks = self._chunks(blocks)
+        self._main(blocks, chunks)
+        b, frame = self.frame.builder, self.frame
+        return KernelCode(
+            "".join([b.text(), *texts]) + (FAIL if frame.sites else ""),
+            tuple(frame.tensors),
+            chunks,
+            frozenset(b.declarations),
+            scratch=self.scratch + self.own_scratch,
+            sites=tuple(frame.sites),
+            work=self.work,
+            prepare=tuple(self.prepare),
+            template="group" if self.products is None else "chain",
+        )
+
+    def _chunks(self, blocks: int) -> int:
+        """How many chunks there are; each packs its panels."""
+        most = max(1, min(blocks, int(self.work // CHUNK_NS)))
+        if self.products is None:
+            return min(most, MOST_CHUNKS)
+        outer = self.points // self.last
+        pieces = -(-CHUNKS_PER_CORE * self.target.cores // outer)
+        return min(most, outer * min(pieces, blocks // outer))
+
+    def _part(self, number: int) -> str:
+        """The functions of a kernel."""
+        frame = self.frame.part(_name(number))
+        if self.products is None or number not in self.products.plans:
+            text = self._nest(number, frame)
+        else:
+            text = self._product(number, frame, self.products.plans[number])
+        self.frame.builder.declarations |= frame.builder.declarations
+        return text
+
+    def _nest(self, number: int, frame: Frame) -> str:
+        group = self.group
+        few = next(n for s, n in zip(self.stretches, self.few, strict=True) if number in s)
+        frame.ahead = _wanted_next(group, number, frame, few)
+        read = accesses(*(e for k in group.kernels for e in expressions_of(k)))
+        frame.reread = frozenset(a.tensor for a in read)
+        kernel: Reduce = group.kernels[number]
+        kernel = replace(kernel, domain=kernel.domain[len(group.shared) :])
+        plan = make_plan(kernel, frame, self.target)
+        self.work += plan.work * self.points
+        plan = replace(plan, leading=0, blocks=1, chunks=1)
+        ReduceNest(kernel, plan, frame).emit_within(group.shared, "%begin", few)
+        frame.builder.line("ret void")
+        return frame.builder.text()
+
+    def _product(self, number: int, frame: Frame, plan: Plan) -> str:
+        writer = ContractionWriter(plan, self.strides, frame)
+        self.own_scratch = max(self.own_scratch, writer.scratch)
+        self.work += writer.work
+        text = ""
+        for side in writer.sides:
+            if side.prepared is None:
+                continue
+            if keeps_panels(plan, self.constant):
+                text += self._panels(number, side)
+            else:
+                self.prepare.append(write_prepare(side, self.strides))
+        text += writer.part()
+        return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{_name(number)}.", text)
+
+    def _panels(self, number: int, side: Side) -> str:
+        """The function that packs panels for a number of blocks, and room for these."""
+        assert side.prepared is not None
+        packing, name = side.packing, f"{_name(number)}.panels"
+        size = packing.depth.extent * side.padded * width(packing.dtype)
+        kept = Kept(len(self.rooms) + len(self.panels) + 1, (1,))
+        self.panels[number] = _Panels(side, name, kept.number, self.scratch, size)
+        self.scratch += (-(-size // 64) + 1) * 64
+        self.frame.local[side.prepared] = kept
+        frame = self.frame.part(name)
+        b, pointer = frame.builder, frame.pointer(side.prepared)
+        with b.loop(0, packing.depth.blocks) as loop:
+            block = block_at(b, packing.depth, loop.index)
+            at = side.offset(b, "%begin", block, "0")
+            to = element(b, scalar_type(packing.dtype), pointer, at)
+            side.pack(b, "%begin", "0", str(side.extent), block, to)
+        b.line("ret void")
+        text = b.text() + write_packing(frame, packing, self.strides)
+        text += transposing(frame, [side], self.strides, packing.dtype, packing.lanes)
+        self.frame.builder.declarations |= frame.builder.declarations
+        return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{name}.", text)
+
+    # ---------------------------------------------------------------- main
+
+    def _main(self, blocks: int, chunks: int) -> None:
+        """The function of the kernel."""
+        b = self.frame.builder
+        self._table()
+        self.own = b.pure(f"getelementptr i8, ptr %scratch, i64 {self.scratch}")
+        first, end = (
+            b.pure(f"udiv i64 {b.pure(f'mul nuw nsw i64 {at}, {blocks}', at)}, {chunks}", at)
+            for at in ("%begin", "%end")
+        )
+        with b.loop(first, end) as loop:
+            per = -(-self.last // self.block)
+            outer, within = _divided(b, loop.index, per)
+            begin = times(b, within, self.block)
+            self._place([r for r in self.rooms if r.stretch is None], begin)
+            for number, stretch in enumerate(self.stretches):
+                if self.products is not None and stretch[0] in self.products.plans:
+                    self._call_product(stretch[0], loop.index, first, per)
+                else:
+                    self._call_nests(number, outer, begin)
+        b.line("ret void")
+
+    def _table(self) -> None:
+        """The copy of the table, behind the entries of local tensors."""
+        b, more = self.frame.builder, len(self.rooms) + len(self.panels)
+        self.table = "%table"
+        if not more:
+            return
+        count = 1 + len(self.frame.tensors)
+        whole = b.reserve(f"alloca [{more + count} x ptr], align 64")
+        self.table = b.pure(f"getelementptr ptr, ptr {whole}, i64 {more}")
+        with b.loop(0, count) as loop:
+            entry = b.op(f"getelementptr ptr, ptr %table, i64 {loop.index}")
+            value = b.op(f"load ptr, ptr {entry}, align 8")
+            to = b.op(f"getelementptr ptr, ptr {self.table}, i64 {loop.index}")
+            b.line(f"store ptr {value}, ptr {to}, align 8")
+
+    def _set(self, number: int, offset: int, back: str) -> None:
+        """Let an entry before the table point so many bytes into the thread's memory, and back."""
+        b = self.frame.builder
+        place = b.pure(f"sub i64 {offset}, {back}", back)
+        value = b.pure(f"getelementptr i8, ptr %scratch, i64 {place}", place)
+        entry = b.pure(f"getelementptr ptr, ptr {self.table}, i64 {-number}", self.table)
+        b.line(f"store ptr {value}, ptr {entry}, align 8")
+
+    def _place(self, rooms: Sequence[Room], begin: str) -> None:
+        """Keep the rows of tensors from a value of the last shared index on."""
+        for room in rooms:
+            back = times(self.frame.builder, begin, room.step)
+            self._set(room.kept.number, self.offsets[room.tensor], back)
+
+    def _call_nests(self, number: int, outer: str, begin: str) -> None:
+        """The kernels of a stretch, a few points at a time."""
+        b, few = self.frame.builder, self.few[number]
+        rooms = [r for r in self.rooms if r.stretch == number]
+        steps = -(-self.last // few)
+        first = plus(b, times(b, outer, steps), _quotient(b, begin, few))
+        size = smin(b, str(self.block), b.pure(f"sub i64 {self.last}, {begin}", begin))
+        count = _quotient(b, plus(b, size, str(few - 1)), few)
+        with b.loop(0, count) as loop:
+            if rooms:
+                self._place(rooms, plus(b, begin, times(b, loop.index, few)))
+            at = plus(b, first, loop.index)
+            for kernel in self.stretches[number]:
+                self._call(_name(kernel), "%scratch", at, "0")
+
+    def _call_product(self, number: int, block: str, first: str, per: int) -> None:
+        """A product at a block; its panels are packed where they are others than before."""
+        assert self.products is not None
+        b, plan = self.frame.builder, self.products.plans[number]
+        panels = self.panels.get(number)
+        if panels is not None:
+            now, before = (self._outer(panels, plan, x, per) for x in (block, plus(b, block, "-1")))
+            begins = b.pure(f"icmp eq i64 {block}, {first}", block, first)
+            differs = b.pure(f"icmp ne i64 {now}, {before}", now, before)
+            with b.when(b.pure(f"or i1 {begins}, {differs}", begins, differs)):
+                self._set(panels.number, panels.offset, times(b, now, panels.bytes))
+                self._call(panels.name, self.own, now, "0")
+        begin = times(b, block, plan.lane_blocks)
+        self._call(_name(number), self.own, begin, plus(b, begin, str(plan.lane_blocks)))
+
+    def _outer(self, panels: _Panels, plan: Plan, block: str, per: int) -> str:
+        """The number of the panels that a block needs."""
+        b = self.frame.builder
+        places = batch_places(b, plan.form.batch, _divided(b, block, per)[0])
+        return panels.side.outer(b, places)
+
+    def _call(self, name: str, scratch: str, begin: str, end: str) -> None:
+        arguments = f"ptr {self.table}, ptr {scratch}, i64 {begin}, i64 {end}"
+        self.frame.builder.line(f"call void @{name}({arguments})")
+
+
+def _stretches(group: Group) -> Iterator[Stretch]:
+    """Each product by itself, and all kernels between two of them."""
+    run: list[int] = []
+    for number, kernel in enumerate(group.kernels):
+        if not is_product(kernel, group.shared):
+            run.append(number)
+            continue
+        if run:
+            yield tuple(run)
+        yield (number,)
+        run = []
+    if run:
+        yield tuple(run)
 
 
 def _wanted_next(group: Group, number: int, frame: Frame, block: int) -> dict[Tensor, int]:
@@ -107,20 +311,19 @@ def _wanted_next(group: Group, number: int, frame: Frame, block: int) -> dict[Te
     return ahead
 
 
+def _divided(b: Builder, number: str, count: int) -> tuple[str, str]:
+    """Quotient and remainder."""
+    if count == 1:
+        return number, "0"
+    rest = b.pure(f"urem i64 {number}, {count}", number)
+    return b.pure(f"udiv i64 {number}, {count}", number), rest
+
+
+def _quotient(b: Builder, number: str, divisor: int) -> str:
+    if not number.startswith("%"):
+        return str(int(number) // divisor)
+    return number if divisor == 1 else b.pure(f"udiv i64 {number}, {divisor}", number)
+
+
 def _name(number: int) -> str:
     return f"kernel.part{number}"
-
-
-def _write_part(
-    group: Group, number: int, frame: Frame, target: Target, block: int
-) -> tuple[Frame, float]:
-    """One kernel at a block of shared points, and the nanoseconds that one point takes."""
-    kernel: Reduce = group.kernels[number]
-    frame.ahead = _wanted_next(group, number, frame, block)
-    kernel = replace(kernel, domain=kernel.domain[len(group.shared) :])
-    plan = make_plan(kernel, frame, target)
-    work = plan.work
-    plan = replace(plan, leading=0, blocks=1, chunks=1)
-    ReduceNest(kernel, plan, frame).emit_within(group.shared, "%begin", block)
-    frame.builder.line("ret void")
-    return frame, work

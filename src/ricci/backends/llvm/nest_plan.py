@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...dtypes import DType
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Apply, Expr, Index, Local
 from ...ir.rewrite import accesses, children, free_indices, walk
@@ -17,6 +16,7 @@ from ...ir.special import SPECIAL
 from .emit import Frame
 from .emit_access import Linear, Ranges, is_within, linear, needs_check, range_of
 from .emit_types import width
+from .nest_choice import choice_of, dtypes_of, prefix_of
 from .sizes import (
     Size,
     least,
@@ -214,7 +214,10 @@ def least_lanes(lanes: int, vector: Loop | None) -> int:
 
 def lanes_of(kernel: Reduce, uses: Sequence[Use], target: Target) -> int:
     """Lanes of the widest element type that is computed with."""
-    widest = max((width(u.access.tensor.dtype) for u in uses), default=4)
+    inner = [u for u in uses if u.inner] if kernel.values else uses
+    widths = [width(u.access.tensor.dtype) for u in inner]
+    widths += [width(d) for d in dtypes_of(kernel)] if kernel.values else []
+    widest = max(widths, default=4)
     if widest == 8 and all(t.dtype.is_real and width(t.dtype) < 8 for t in kernel.targets):
         widest = 4  # 64-bit integers that only address: half as many lanes would cost more
     return max(target.vector_bytes // max(widest, 4), 1)
@@ -228,6 +231,8 @@ def _choose_vector(
     points = math.prod(likely(x.extent) for x in reduced)
     for loop in [*reversed(outer), *reversed(reduced)]:
         over = loop in reduced
+        if over and not can_lie_along(kernel, loop.index):
+            continue
         cost = sum(_touch(u, loop.index, lanes) * (points if u.inner else 1.0) for u in uses)
         cost += 0.05 * points
         if over:
@@ -238,6 +243,14 @@ def _choose_vector(
         if cost < least * 0.999:
             best, least = loop, cost
     return best
+
+
+def can_lie_along(kernel: Reduce, index: Index) -> bool:
+    """Whether vectors may lie along a reduced index."""
+    if kernel.op != "update":
+        return True
+    found = choice_of(kernel) or prefix_of(kernel)
+    return kernel.reduced[-1] is index and found is not None
 
 
 def _touch(use: Use, index: Index, lanes: int) -> float:
@@ -258,7 +271,7 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
     """How many vectors and rows one turn of the inner loops does."""
     if plan.vector is None:
         return
-    outputs = max(len(kernel.targets), 1)
+    outputs = max(len(kernel.accumulators), 1)
     room = max(target.registers // 2 // outputs, 1)
     if target.registers <= 16 and any(isinstance(x, Apply) for x in _nodes(kernel)):
         room = min(room, _FEW)
@@ -357,13 +370,14 @@ def cost_of(exprs: Sequence[Expr]) -> float:
 def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
     """Divide the domain into chunks that are worth their while, or into at most so many."""
     points = math.prod(likely(x.extent) for x in plan.outer)
-    vector = likely(plan.vector.extent) if plan.vector is not None else 1
+    row = likely(plan.vector.extent) if plan.vector is not None else 1
     terms = math.prod(likely(x.extent) for x in plan.reduced)
-    per_term = cost_of([*kernel.values]) * (1.0 if plan.over_reduced else 0.5)
+    tests = [] if kernel.condition is None else [kernel.condition]
+    per_term = cost_of([*kernel.values, *tests]) * (1.0 if plan.over_reduced else 0.5)
     per_row = per_term * terms
     ends = cost_of([*kernel.initial, *kernel.results]) + 0.5
     plan.costs = per_term, ends
-    steps = math.ceil(vector / plan.lanes)
+    steps = math.ceil(row / plan.lanes)
     if plan.over_reduced:
         work = points * (per_row * steps + ends)
     else:
@@ -372,7 +386,8 @@ def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
     if _is_open(plan):
         plan.open, plan.chunks = True, MOST_CHUNKS
         plan.leading = max(0, len(plan.outer) - 1)
-        plan.blocks = 2 if plan.outer or not (vector is None or plan.over_reduced) else 1
+        has_row = plan.vector is not None and not plan.over_reduced
+        plan.blocks = 2 if plan.outer or has_row else 1
         return
     wanted = int(min(MOST_CHUNKS, work // CHUNK_NS)) if chunks is None else chunks
     plan.wanted = max(wanted, 1)
@@ -452,8 +467,3 @@ def _allowed(form: Linear, index: Index, extent: Size, ranges: Ranges) -> tuple[
     if step > 0:
         return times(quotient(low, step), -1), plus(quotient(room, step), 1)
     return times(quotient(room, -step), -1), plus(quotient(low, -step), 1)
-
-
-def dtypes_of(kernel: Reduce) -> tuple[DType, ...]:
-    """The element types of the accumulators."""
-    return tuple(x.dtype for x in kernel.initial)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...ir.loops import Reduce
 from ...ir.nodes import Index
 from .emit import Frame
-from .nest_plan import Loop, Plan, lanes_of, least_lanes, loops_of, share, uses_of
+from .nest_plan import Loop, Plan, can_lie_along, lanes_of, least_lanes, loops_of, share, uses_of
 from .schedule import Nest, impossible
 from .target import Target
 
@@ -46,6 +46,10 @@ def scheduled_plan(kernel: Reduce, schedule: Nest, frame: Frame, target: Target)
     if vector is None and s.vector != -1:
         raise impossible(f"there is no loop over index {s.vector}", kernel.name)
     over_reduced = vector in reduced
+    if vector is not None and over_reduced and not can_lie_along(kernel, vector.index):
+        raise impossible(f"its steps are in order along index {s.vector}", kernel.name)
+    if kernel.op == "update" and list(s.reduced) != sorted(s.reduced):
+        raise impossible("its steps come in order", kernel.name)
     if vector is not None:
         (reduced if over_reduced else outer).remove(vector)
     lanes = least_lanes(s.lanes, vector)

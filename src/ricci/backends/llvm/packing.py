@@ -29,11 +29,13 @@ from .contraction_space import (
     group_places,
     merge,
     minus,
+    plus,
+    prefix_mask,
     product,
     smin,
     times,
 )
-from .emit import Frame, Place, Point
+from .emit import Frame, Mask, Place, Point
 from .emit_access import extent_of, is_within, linear, shape_of
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
@@ -96,6 +98,10 @@ class Packing:
     lanes: int
     whole: bool
     """Whether all panels begin and end at multiples of `lanes`."""
+    unit: int = 1
+    """Panels have a multiple of it per k: a vector, or one row."""
+    panel: int = 0
+    """Elements per k of a panel, except for the last one."""
 
     def call(self, outer: str, begin: str, count: str, stride: str, block: Block, to: str) -> str:
         """The call that packs `count` elements from number `begin` into the panel at `to`."""
@@ -153,14 +159,65 @@ class _Packer:
         self.fixed, self.inner = depth.indices[: depth.split], depth.indices[depth.split :]
         self.steps = {k: size(depth.indices[n + 1 :]) for n, k in enumerate(depth.indices)}
         self.along = contiguous_depth(packing.operand, depth, packing.lanes, strides)
+        self.strides = strides
 
     def write(self) -> None:
         p, b = self.packing, self.b
         given = decode(b, _separate(p.outer), "%outer") | decode(
             b, _separate(self.fixed), "%k.outer"
         )
+        if p.unit > 1 and not p.whole and p.dtype.is_real:
+            self._clear()
         walk = Walk(self.space, p.lanes, p.whole)
-        walk.write(b, "%begin", "%count", lambda step: self._points(given, step))
+        if not self._is_row_by_row():
+            walk.write(b, "%begin", "%count", lambda step: self._points(given, step))
+            return
+        arms = b.branches(b.op(f"icmp eq i64 %count, {p.panel}"))
+        with arms.then():
+            self._loops(given, self.inner, "%to", self._row)
+        with arms.other():
+            walk.write(b, "%begin", "%count", lambda step: self._points(given, step))
+
+    def _is_row_by_row(self) -> bool:
+        """Whether all of a panel lies side by side for each k, and is best read so: neighbouring k
+        are on other pages of memory."""
+        access, p = self.packing.operand.access, self.packing
+        if access is None or self.along is not None or p.operand.flip or not is_plain(access):
+            return False
+        one = len(self.space.groups) == 1 and p.lanes > 1 and p.panel % p.lanes == 0
+        return one and flat_form(access, self.strides).steps.get(self.space.groups[0][-1], 0) == 1
+
+    def _row(self, places: Places, to: str) -> None:
+        """The elements of a whole panel for one k."""
+        p, b, access = self.packing, self.b, self.packing.operand.access
+        assert access is not None
+        for lane in range(0, p.panel, p.lanes):
+            start = plus(b, "%begin", str(lane))
+            own = group_places(self.space.groups[0], start, vector=True)
+            point = self.frame.point(p.lanes, places | own)
+            at = b.pure(f"getelementptr {self.scalar}, ptr {to}, i64 {lane}", to)
+            here = Step(own, p.lanes, Mask(), str(p.lanes), str(lane))
+            store_step(b, p.dtype, here, point.vector(point.value(access)), at)
+
+    def _clear(self) -> None:
+        """Zeros behind the elements of a panel: sums of what happened to be there are not looked
+        at, but with subnormal numbers they take ten times as long."""
+        b, p = self.b, self.packing
+        full, bits = with_lanes(self.scalar, p.unit), with_lanes("i1", p.unit)
+        name = f"llvm.masked.store.{tag(self.scalar, p.unit)}.p0"
+        b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
+        with b.when(b.op("icmp slt i64 %count, %stride")):
+            last = minus(b, "%stride", str(p.unit))
+            live = prefix_mask(b, p.unit, minus(b, "%count", last))
+            rest = b.op(f"xor {bits} {live}, splat (i1 true)")
+            points = product(b, minus(b, "%k.end", "%k.begin"), str(p.depth.inner))
+            with b.loop(0, points) as loop:
+                at = plus(b, product(b, loop.index, "%stride"), last)
+                to = b.pure(f"getelementptr {self.scalar}, ptr %to, i64 {at}", at)
+                b.line(
+                    f"call void @{name}({full} zeroinitializer, ptr {to}, "
+                    f"i32 {width(p.dtype)}, {bits} {rest})"
+                )
 
     def _points(self, given: Places, step: Step) -> None:
         """Packs some neighbouring points for all k of the block."""

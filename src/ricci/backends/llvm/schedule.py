@@ -103,9 +103,28 @@ class Window:
     lane_block: int = 0
 
 
-Schedule = Contraction | Dots | Nest | Window
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """A sum of products with a constant filter of three by three, computed by fewer products: see
+    `winograd_plan`.
+
+    The `vector` operand is the constant, and fills the vectors. A piece of work does `tall` by
+    `wide` tiles of two by two results (0: all), and `lane_block` lanes (0: all); `rows` of the
+    tiles are those of the register tile.
+    """
+
+    template: ClassVar[str] = "winograd"
+    vector: Side
+    rows: int
+    vectors: int
+    tall: int
+    wide: int
+    lane_block: int
+
+
+Schedule = Contraction | Dots | Nest | Window | Winograd
 _TEMPLATES: Mapping[str, type[Schedule]] = {
-    t.template: t for t in (Contraction, Dots, Nest, Window)
+    t.template: t for t in (Contraction, Dots, Nest, Window, Winograd)
 }
 
 
@@ -206,6 +225,11 @@ def describe(schedule: Schedule | None) -> str:
             return (
                 f"window: {w.vector} in vectors along {w.lane} by {w.beside}, rows along {w.row}, "
                 f"tile {w.lines}x{w.rows}x{w.vectors}, blocks {w.row_block}x{w.lane_block}"
+            )
+        case Winograd() as f:
+            return (
+                f"winograd: {f.vector} in vectors, tile {f.rows}x{f.vectors}, "
+                f"blocks {f.tall}x{f.wide}x{f.lane_block}"
             )
         case Nest() as n:
             along = f"vectors along {n.vector} of {n.lanes}" if n.vector >= 0 else "no vectors"

@@ -5,7 +5,6 @@ What is drawn here need not be possible: `generate` says so.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,9 +25,10 @@ from .emit_access import extent_of
 from .kernels import Strides, choose
 from .matvec import write_dots
 from .nest_plan import loops_of, uses_of
-from .schedule import Contraction, Dots, Nest, Schedule, Side, Source, Window
+from .schedule import Contraction, Dots, Nest, Schedule, Side, Source, Window, Winograd
 from .target import Target
 from .window_choice import choose_window
+from .winograd_choice import choose_winograd
 
 _PLANS = 8
 """How many ways to read the operands of a product are begun with."""
@@ -56,8 +56,9 @@ class Space:
         if self.form is not None:
             found += self._dots(self.form)
             found += self._contractions(self.form)
-            window = choose_window(self.form, self.strides, self.target, self.constant, math.inf)
-            found += [] if window is None else [window]
+            window = choose_window(self.form, self.strides, self.target, self.constant)
+            fewer = choose_winograd(self.form, self.strides, self.target, self.constant)
+            found += [s for s in (window, fewer) if s is not None]
         plain = nest.choose(self.kernel, self.strides, self.target)
         if plain is not None:
             found.append(plain)
@@ -103,6 +104,8 @@ class Space:
                     schedule = self._near_nest(schedule, r)
                 case Window():
                     schedule = self._near_window(schedule, r)
+                case Winograd():
+                    schedule = self._near_winograd(schedule, r)
         return schedule
 
     def is_hopeless(self, schedule: Schedule, best: Schedule) -> bool:
@@ -175,6 +178,17 @@ class Space:
         if r.random() < 0.5:
             return replace(s, row=number)
         return replace(s, lane=number if r.random() < 0.5 else s.lane, beside=number)
+
+    def _near_winograd(self, s: Winograd, r: random.Random) -> Winograd:
+        match r.choice(("tile", "lines", "rows", "lanes")):
+            case "tile":
+                rows, vectors = r.choice(list(tiles(self.target)))
+                return replace(s, rows=rows, vectors=vectors)
+            case "lines":
+                return replace(s, tall=_scaled(s.tall, r))
+            case "rows":
+                return replace(s, wide=_scaled(s.wide, r))
+        return replace(s, lane_block=_scaled(s.lane_block, r))
 
     def _near_nest(self, s: Nest, r: random.Random) -> Nest:
         choices = ("tile", "tile", "vector", "lanes", "outer", "reduced", "chunks", "unroll")

@@ -17,15 +17,15 @@ import numpy as np
 
 from ...source import NOWHERE
 from . import half, threads
+from . import standalone_check as check
 from . import standalone_parts as extra
 from . import standalone_text as texts
 from .elf import undefined_symbols
-from .image import Slot, Step
 from .jit import compile_object, module_text
-from .kernels import Site
 from .standalone_call import Layout, write_call
 from .standalone_memory import ALIGNMENT, NO_PLACE, Blocks, Memory, Place, aligned, lay_out
 from .standalone_unit import UNSET, Argument, Array, Built, Pack, Test, Unit
+from .steps import Site, Slot, Step
 from .target import Target
 
 _MAGIC = b"ricci weights 1\n"
@@ -155,8 +155,10 @@ class _Writer:
         self.firsts = m.reserve(len(states))
         for k, state in enumerate(states):
             m.set(self.firsts + k, self.fixed["first", state.input])
-            for number in (state.input, state.output):
-                m.set(self.addresses + number, m.block(len(state.first)))
+            place = m.block(len(state.first))
+            m.set(self.addresses + state.input, place)
+            in_place = self.unit.image.states
+            m.set(self.addresses + state.output, place if in_place else m.block(len(state.first)))
 
     # ----------------------------------------------------------------------- text
 
@@ -183,7 +185,7 @@ class _Writer:
             (self.unit.separate, extra.MAP),
             (self.unit.threads > 1, extra.WORKERS),
         ]
-        return [text for needed, text in chosen if needed]
+        return [check.check_text(self.target), *(text for needed, text in chosen if needed)]
 
     def _values(self) -> dict[str, object]:
         """What the words of the texts stand for; those of parts first."""
@@ -194,6 +196,7 @@ class _Writer:
             "CREATE": pointers,
             "DATA": extra.MAPPED if unit.separate else extra.EMBEDDED,
             "UNMAP": extra.UNMAP if unit.separate else "",
+            "CHECK": check.REFUSE if check.is_checked(self.target) else "",
             "PREPARE": extra.PREPARE if "prepare" in self.stages else "",
             "START": extra.START if several else "",
             "STOP": extra.STOP if several else "",

@@ -8,11 +8,11 @@ is a copy and a few additions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from . import threads
-from .image import Slot, Step
+from .steps import Slot, Step
 
 Base = Literal["own", "data", "rest"]
 """An address is relative to the model, to the constant data, or to what follows the template."""
@@ -26,6 +26,7 @@ _OPS = {
     "unless": threads.UNLESS,
     "back": threads.BACK,
     "point": threads.POINT,
+    "stop": threads.STOP_FAILED,
 }
 NO_PLACE = 16
 """How far before its address the stand-in for an array object is (`threads.PATCH_WORDS`)."""
@@ -148,7 +149,10 @@ class _Layout:
             self.first.append(m.reserve(1 + len(step.slots)))
         site, dummy = 0, sum(bool(s.sites) for s in steps)
         for number, (step, at) in enumerate(zip(steps, self.first, strict=True)):
-            m.set(at, m.own(self.records + 4 * (site if step.sites else dummy)))
+            own = site if step.sites else dummy
+            if step.kind == "stop":  # it looks at the records of the steps before it
+                own, step = 0, replace(step, chunks=site)
+            m.set(at, m.own(self.records + 4 * own))
             site += bool(step.sites)
             self._fill_table(step, at, tables)
             self._fill_row(step, rows + threads.STEP_WORDS * number, at)

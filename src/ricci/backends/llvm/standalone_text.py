@@ -246,6 +246,7 @@ end:
 define i32 @$P$_create($CREATE$) {
 entry:
   store ptr null, ptr %out, align 8
+$CHECK$
   %low = icmp slt i32 %threads, 1
   %high = icmp sgt i32 %threads, $THREADS$
   %wrong = or i1 %low, %high

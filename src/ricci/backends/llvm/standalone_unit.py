@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .image import Image, Step
 from .kernels import KernelCode
+from .steps import Image, Step
 
 UNSET = -(1 << 63)
 """What a size that data defines asks for, as long as it has not been set."""

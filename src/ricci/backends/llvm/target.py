@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
-
-import llvmlite.binding as llvm
 
 from ...dtypes import DType
 
@@ -33,6 +32,9 @@ class Target:
     l1: int
     l2: int
     cores: int = 4
+    winograd: bool = True
+    """Whether products with small constant filters may be saved (`winograd_plan`), at the cost of
+    a bit."""
 
     @property
     def scales(self) -> bool:
@@ -64,7 +66,9 @@ def _flags(features: str) -> frozenset[str]:
 
 
 def host() -> Target:
-    """The machine that this process runs on."""
+    """The machine that this process runs on, as LLVM finds it."""
+    import llvmlite.binding as llvm
+
     features = dict(llvm.get_host_cpu_features())
     # LLVM prefers 256 bits on some processors; the generators choose the width themselves
     flags = ["-prefer-256-bit"] if features.get("avx512f") else []
@@ -83,6 +87,19 @@ def host() -> Target:
         l2,
         os.cpu_count() or 1,
     )
+
+
+_OF_A_MOMENT = re.compile(rb"(?im)^(processor|.*mhz|bogomips|.*id|siblings|cpu cores)\s*:.*\n")
+
+
+def identity() -> str:
+    """What `host` depends on, as far as the system tells; empty if it does not."""
+    try:
+        about = Path("/proc/cpuinfo").read_bytes().partition(b"\n\n")[0]
+    except OSError:
+        return ""
+    known = (platform.machine(), platform.release(), os.cpu_count())
+    return f"{known} {_OF_A_MOMENT.sub(b'', about)!r}"
 
 
 def _vectors(features: dict[str, bool], machine: str) -> tuple[int, int, bool]:

@@ -11,8 +11,6 @@ import platform
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-import llvmlite.binding as llvm
-
 from ...diagnostics import error
 from .target import Target
 
@@ -66,6 +64,8 @@ def named(name: str) -> Target:
             notes=[f"targets: cpu, interpreter, {', '.join(NAMES)}"],
             help=f"did you mean `{close[0]}`?" if close else "",
         )
+    import llvmlite.binding as llvm
+
     system = llvm.get_process_triple().partition("-")[2]
     flags = ["-prefer-256-bit"] if "avx512f" in found.features else []
     return Target(
@@ -98,6 +98,8 @@ def _missing(wanted: _Named) -> list[str]:
     machines = _X86 if wanted.machine == "x86_64" else _ARM
     if platform.machine() not in machines:
         return [f"a processor of type {wanted.machine}"]
+    import llvmlite.binding as llvm
+
     features = dict(llvm.get_host_cpu_features())
     missing = [f for f in wanted.features if not features.get(f)]
     if "sve" in wanted.features and not missing and _sve_bytes() != _SVE_BYTES:

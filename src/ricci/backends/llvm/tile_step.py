@@ -11,20 +11,29 @@ from dataclasses import dataclass
 
 from ...dtypes import DType
 from .emit_types import scalar_type, tag, width, with_lanes
+from .words import Words
 
 PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-AHEAD = 64
-"""How many steps ahead vectors are brought near."""
+_AHEAD = 8 << 10
+"""How many bytes ahead vectors are brought near: enough steps for the memory to answer, and few
+enough for the first cache to keep them."""
 
 Load = Callable[[str, int], str]
 """The instruction that loads vector `j` from a pointer."""
+
+
+def ahead_of(step: int, dtype: DType) -> int:
+    """How many elements ahead of a step the vectors are that are brought near meanwhile, if there
+    are so many from one step to the next."""
+    return max(1, _AHEAD // (step * width(dtype))) * step
 
 
 @dataclass(frozen=True, slots=True)
 class TileStep:
     """Broadcast elements at `places`, times `vectors` vectors that are `apart`. If `ahead`, the
     vectors so many elements on are brought near, too: those of large operands come from far away,
-    and processors do not look ahead beyond the end of a page."""
+    and processors do not look ahead beyond the end of a page. Elements are numbers, or `words` of
+    several factors each."""
 
     dtype: DType
     lanes: int
@@ -32,6 +41,20 @@ class TileStep:
     vectors: int
     apart: int
     ahead: int = 0
+    words: Words | None = None
+
+    @property
+    def addition(self) -> str:
+        """The instruction that adds sums."""
+        return "fadd" if self.words is None else "add"
+
+    def declarations(self) -> set[str]:
+        """The intrinsics that a step uses."""
+        if self.words is not None:
+            return {self.words.declaration(self.lanes), PREFETCH}
+        scalar = scalar_type(self.dtype)
+        v = with_lanes(scalar, self.lanes)
+        return {f"declare {v} @llvm.fmuladd.{tag(scalar, self.lanes)}({v}, {v}, {v})", PREFETCH}
 
     @property
     def rows(self) -> int:
@@ -83,6 +106,7 @@ class _Writer:
             f"{name}.p = getelementptr {scalar_type(t.dtype)}, ptr {self.v}, i64 {offset}"
         )
         self.out.append(f"{name} = {self.load(f'{name}.p', j)}")
+        self.ready(name)
         if t.ahead:
             step = f"{scalar_type(t.dtype)}, ptr {name}.p, i64 {t.ahead}"
             self.out.append(f"{name}.f = getelementptr {step}")
@@ -102,10 +126,19 @@ class _Writer:
                 f"{name} = shufflevector {v} {name}.i, {v} poison, {zeros}",
             ]
         )
+        self.ready(name)
+
+    def ready(self, name: str) -> None:
+        if self.step.words is not None:
+            self.out.extend(self.step.words.ready(name, self.step.lanes))
 
     def multiply_add(self, i: int, j: int) -> None:
         t, n = self.step, i * self.step.vectors + j
+        result, a, b = f"%d{self.name}.{n}", f"%a{self.name}.{i}", f"%b{self.name}.{j}"
+        if t.words is not None:
+            self.out.extend(t.words.add(result, self.sums[n], a, b, t.lanes))
+            return
         s = scalar_type(t.dtype)
         v = with_lanes(s, t.lanes)
-        operands = f"{v} %a{self.name}.{i}, {v} %b{self.name}.{j}, {v} {self.sums[n]}"
-        self.out.append(f"%d{self.name}.{n} = call {v} @llvm.fmuladd.{tag(s, t.lanes)}({operands})")
+        operands = f"{v} {a}, {v} {b}, {v} {self.sums[n]}"
+        self.out.append(f"{result} = call {v} @llvm.fmuladd.{tag(s, t.lanes)}({operands})")

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from ...ir import shapes
 from ...ir.nodes import ZERO, Access, Expr, Index, Subscript, Tensor, integer
 from ...ir.rewrite import Replaceable, free_indices, substitute
+from .builder import Builder
 from .contraction_form import Form, Operand, size
-from .contraction_space import flat_form, merge
+from .contraction_space import Places, flat_form, merge, plus, times
 from .emit_access import extent_of, linear
 from .emit_types import width
 from .kernels import Strides
@@ -64,6 +65,15 @@ def access_of(operand: Operand) -> Access:
     """The access that an operand is known to be."""
     assert operand.access is not None
     return operand.access
+
+
+def flat_number(b: Builder, places: Places, indices: Sequence[Index]) -> str:
+    """The number of a point in a space of indices."""
+    number = "0"
+    for index in indices:
+        if extent_of(index) > 1:
+            number = plus(b, times(b, number, extent_of(index)), places[index].base or "0")
+    return number
 
 
 def bytes_of(form: Form, *staged: Staged) -> int:

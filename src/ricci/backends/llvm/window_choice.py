@@ -34,12 +34,20 @@ Way = tuple[Window, WindowPlan]
 
 
 def choose_window(
-    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor], most: float
+    form: Form,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+    most: float = math.inf,
+    soonest: float = math.inf,
 ) -> Window | None:
     """The schedule that takes fewest cycles on one core, if less than `most`, the cycles of another
     way: of copies only half of them count, since their tiles are estimated as if they waited for
-    nothing."""
-    points = size((*form.kernel.domain, *form.kernel.reduced))
+    nothing. With a constant operand all cores have to be done in fewer cycles than `soonest`,
+    too."""
+    if form.words is not None and form.words.offset:
+        return None
+    points = size((*form.kernel.domain, *form.reduced))
     if points / (2 * target.lanes(form.dtype)) >= most:
         return None
     found: list[tuple[float, int, Way]] = []
@@ -51,11 +59,15 @@ def choose_window(
             cycles = cycles_of(tiled, copies, target) / (1.0 if plan.prepared else _BETTER)
             found.append((cycles, len(found), (sized, tiled)))
     best = min(found, default=None)
-    return None if best is None or best[0] >= most else _in_blocks(*best[2], strides, target)
+    if best is None or best[0] >= most:
+        return None
+    return _in_blocks(*best[2], strides, target, soonest)
 
 
-def _in_blocks(s: Window, w: WindowPlan, strides: Strides, target: Target) -> Window:
-    """The schedule with the blocks that are done soonest."""
+def _in_blocks(
+    s: Window, w: WindowPlan, strides: Strides, target: Target, soonest: float
+) -> Window | None:
+    """The schedule with the blocks that are done soonest, if that is soon enough."""
     if not w.prepared:
         return s
     found: list[tuple[float, int, Window]] = []
@@ -69,7 +81,8 @@ def _in_blocks(s: Window, w: WindowPlan, strides: Strides, target: Target) -> Wi
             if not isinstance(whole, str):
                 cycles = cycles_until_done(whole, copies, target)
                 found.append((cycles, len(found), replace(s, row_block=rows, lane_block=lanes)))
-    return min(found)[2] if found else s
+    best = min(found, default=(0.0, 0, s))
+    return best[2] if best[0] < soonest else None
 
 
 def _divisors(extent: int, unit: int) -> list[int]:
@@ -90,6 +103,8 @@ def _ways(
         ("left", form.right, form.left),
         ("right", form.left, form.right),
     ]
+    if form.words is not None:
+        sides = sides[1:]  # what the vectors hold is decided
     ready = {side: _prepared_way(form, side, strides, target, constant) for side, _, _ in sides}
     yield from (way for way in ready.values() if way is not None)
     for side, broadcast, vector in sides if overlap else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...ir.rewrite import free_indices
-from .contraction_cost import equal_pieces, multiply_adds
+from .contraction_cost import MOST_APART, equal_pieces, multiply_adds
 from .contraction_form import size
 from .contraction_space import flat_form
 from .emit_types import width
@@ -20,7 +20,7 @@ _CALL = 70.0
 
 _LINE = 2.2
 """Cycles to bring a line of the cache near, on average, beside other work."""
-_TURN = 120.0
+TURN = 120.0
 """Cycles to turn round a square of results."""
 
 Copying = tuple[float, float]
@@ -29,7 +29,7 @@ Copying = tuple[float, float]
 
 def copying(w: WindowPlan, strides: Strides) -> Copying:
     """The same for all tiles, and all blocks of lanes."""
-    return _copying(w.rows, strides), _copying(w.columns, strides)
+    return copying_of(w.rows, strides), copying_of(w.columns, strides)
 
 
 def cycles_of(w: WindowPlan, copies: Copying, target: Target) -> float:
@@ -37,6 +37,11 @@ def cycles_of(w: WindowPlan, copies: Copying, target: Target) -> float:
     sides = zip((w.rows, w.columns), copies, strict=True)
     copied = sum(w.blocks * _copies(w, side) * each for side, each in sides if each)
     return copied + w.items * _item(w, target)
+
+
+def done_in(w: WindowPlan, strides: Strides, target: Target) -> float:
+    """The same as `cycles_until_done`, of a plan alone."""
+    return cycles_until_done(w, copying(w, strides), target)
 
 
 def cycles_until_done(w: WindowPlan, copies: Copying, target: Target) -> float:
@@ -56,8 +61,10 @@ def _item(w: WindowPlan, target: Target) -> float:
     cycles = 0.0
     for repeat, lines_of in lines:
         for times, rows in equal_pieces(w.length(w.row), plan.rows):
+            clash = _clashes(rows, w)
             for count, vectors in equal_pieces(w.vectors, plan.vectors):
-                tile = deep * _step(rows * lines_of, vectors, w, target) + _CALL * w.blocks
+                tile = deep * clash * _step(rows * lines_of, vectors, w, target)
+                tile += _CALL * w.blocks
                 tile += _storing(rows * lines_of, vectors, w)
                 cycles += calls * repeat * times * count * tile
     # what does not stay in the first cache takes longer to read again
@@ -65,6 +72,12 @@ def _item(w: WindowPlan, target: Target) -> float:
     if w.prepared:
         held += plan.panel * size(w.loops)
     return cycles * (1.0 + held * width(plan.form.dtype) / target.l2 / (8 if w.prepared else 1))
+
+
+def _clashes(rows: int, w: WindowPlan) -> float:
+    """How much longer tiles take whose rows lie whole pages apart: on few lines of the caches."""
+    apart = abs(w.rows.step(w.row)) * width(w.plan.form.dtype)
+    return 1.15 if rows > MOST_APART and apart and apart % 4096 == 0 else 1.0
 
 
 def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
@@ -94,7 +107,7 @@ def _storing(rows: int, vectors: int, w: WindowPlan) -> float:
     turned = 0.0
     if plan.across:
         along, length, times = w.row, rows, vectors * plan.lanes
-        turned = _TURN * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
+        turned = TURN * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
     step = w.result.get(along, 0)
     return turned + times * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)
 
@@ -108,8 +121,8 @@ def _copies(w: WindowPlan, side: Staged) -> int:
     return max(own if w.prepared else w.plan.outer, -(-w.items // w.plan.grain))
 
 
-def _copying(side: Staged, strides: Strides) -> float:
-    """Cycles of a copy."""
+def copying_of(side: Staged, strides: Strides) -> float:
+    """Cycles of copying a box, if it is copied."""
     return 0.0 if side.packing is None else side.elements * _each(side.packing, strides)
 
 

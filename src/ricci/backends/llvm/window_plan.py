@@ -236,7 +236,7 @@ def _copied_plan(
     items = size(form.batch) * size(fixed)
     plan = Plan(
         form, broadcast, vector, "packed", "packed", depth, lanes, most, vectors, most,
-        vectors * lanes, is_across(form, vector, strides), _grain(items, target), True,
+        vectors * lanes, is_across(form, vector, strides), grain_of(items, target), True,
     )  # fmt: skip
     result = flat_form(form.kernel.targets[0], strides).steps
     return WindowPlan(
@@ -357,7 +357,7 @@ def _of_parts(w: WindowPlan, parts: tuple[Cut, ...], target: Target) -> WindowPl
 def _grain_with_copies(w: WindowPlan, target: Target) -> int:
     """How many items a chunk does: many, if each chunk copies a large box first; few, so that all
     cores are done at the same time."""
-    least, cores = _grain(w.items, target), target.cores
+    least, cores = grain_of(w.items, target), target.cores
     if w.rows.packing is None or w.lanes_first:
         return least
     points = w.plan.outer * w.plan.broadcast.extent * w.plan.vector.extent * size(w.loops)
@@ -371,7 +371,7 @@ def _grain_with_copies(w: WindowPlan, target: Target) -> int:
     return min((least * n for n in range(1, most // least + 1)), key=cycles)
 
 
-def _grain(items: int, target: Target) -> int:
+def grain_of(items: int, target: Target) -> int:
     """How many items a chunk does."""
     return max(1, -(-items // (_CHUNKS * target.cores)), -(-items // MOST_CHUNKS))
 

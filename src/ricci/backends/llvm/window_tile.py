@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...dtypes import DType
-from .emit_types import scalar_type, tag, width, with_lanes
-from .tile_step import PREFETCH, TileStep
+from .emit_types import scalar_type, width, with_lanes
+from .tile_step import TileStep
+from .words import Words
 
 Loops = tuple[tuple[int, int, int], ...]
 """Extents of loops over k and the steps of both operands, the outermost first."""
@@ -39,6 +40,8 @@ class WindowTile:
     label: str = ""
     ahead: int = 0
     """How far ahead vectors are brought near."""
+    words: Words | None = None
+    """How elements are multiplied that hold several factors each."""
 
     @property
     def unrolled(self) -> int:
@@ -54,6 +57,8 @@ class WindowTile:
     @property
     def stretches(self) -> int:
         """How many of the outer loops are around a stretch of terms; 0 if it is all of them."""
+        if self.words is not None:
+            return 0  # integers lose nothing
         terms = 1
         for position in range(len(self.loops) - 1, 0, -1):
             terms *= self.loops[position][0]
@@ -72,9 +77,14 @@ class WindowTile:
 
     def declarations(self) -> set[str]:
         """The intrinsics that the function uses."""
-        scalar = scalar_type(self.dtype)
-        v = with_lanes(scalar, self.lanes)
-        return {f"declare {v} @llvm.fmuladd.{tag(scalar, self.lanes)}({v}, {v}, {v})", PREFETCH}
+        return self.step.declarations()
+
+    @property
+    def step(self) -> TileStep:
+        """A step of the innermost loop."""
+        return TileStep(
+            self.dtype, self.lanes, self.places, self.vectors, self.apart, self.ahead, self.words
+        )
 
     def text(self) -> str:
         return _Writer(self).text()
@@ -102,7 +112,7 @@ class _Writer:
         self.vector = with_lanes(self.scalar, t.lanes)
         self.align = width(t.dtype)
         self.cells = [(i, j) for i in range(len(t.places)) for j in range(t.vectors)]
-        self.step = TileStep(t.dtype, t.lanes, t.places, t.vectors, t.apart, t.ahead)
+        self.step = t.step
         self.stretches = t.stretches
 
     def _add(self, *lines: str) -> None:
@@ -149,7 +159,7 @@ class _Writer:
         for n, (i, j) in enumerate(self.cells):
             self._add(self._cell(f"o{n}.p", i, j))
             self._add(f"%o{n} = load {self.vector}, ptr %o{n}.p, align {self.align}")
-            self._add(f"%f{n} = fadd {self.vector} %o{n}, {sums[n]}")
+            self._add(f"%f{n} = {self.step.addition} {self.vector} %o{n}, {sums[n]}")
             self._add(f"store {self.vector} %f{n}, ptr %o{n}.p, align {self.align}")
 
     def _finish(self, sums: list[str]) -> None:
@@ -158,7 +168,7 @@ class _Writer:
         for n, (i, j) in enumerate(self.cells):
             self._add(self._cell(f"o{n}.p", i, j))
             self._add(f"%o{n} = load {self.vector}, ptr %o{n}.p, align {self.align}")
-            self._add(f"%f{n} = fadd {self.vector} %o{n}, {sums[n]}")
+            self._add(f"%f{n} = {self.step.addition} {self.vector} %o{n}, {sums[n]}")
         self._add("br label %done", "done:")
         for n, own in enumerate(sums):
             self._add(f"%w{n} = phi {self.vector} [ {own}, %x0 ], [ %f{n}, %more ]")

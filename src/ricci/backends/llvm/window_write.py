@@ -7,18 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...ir.nodes import Index
-from ...ir.rewrite import accesses
 from . import contraction_transpose as transpose
 from .contraction_results import call_results_of, write_results_of
-from .contraction_sides import batch_places, element, sides_of, write_prepare
+from .contraction_sides import aligned, batch_places, element, mark_written, sides_of, write_prepare
 from .contraction_space import Places, Space, chunk_range, decode, minus, plus, smax, smin, times
 from .emit import Frame, Place
 from .emit_access import extent_of
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .packing import Block, contiguous_depth, write_packing
-from .tile_step import AHEAD
-from .window_box import Staged
+from .tile_step import ahead_of
+from .window_box import Staged, flat_number
 from .window_plan import Guarded, WindowPlan, loops_inside
 from .window_tile import WindowTile
 
@@ -49,10 +48,6 @@ def write_window(plan: WindowPlan, strides: Strides) -> KernelCode:
     return _Writer(plan, strides).code()
 
 
-def _aligned(count: int) -> int:
-    return -(-count // 64) * 64
-
-
 class _Writer:
     def __init__(self, w: WindowPlan, strides: Strides) -> None:
         self.w, self.plan, self.strides = w, w.plan, strides
@@ -60,11 +55,7 @@ class _Writer:
         self.frame = Frame(strides)
         self.b = self.frame.builder
         self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
-        kernel = self.form.kernel
-        target = kernel.targets[0].tensor
-        read = (*kernel.initial, *kernel.results, self.form.left.value, self.form.right.value)
-        if any(a.tensor is target for a in accesses(*read)):
-            self.frame.written.add(target)
+        mark_written(self.frame, self.form)
         self.panels = sides_of(self.plan, strides)[1] if w.prepared else None
         self.tiles: dict[str, WindowTile] = {}
         self.results: set[tuple[int, int]] = set()
@@ -114,9 +105,9 @@ class _Writer:
         """Bytes of the thread's scratch: sums of tiles, copied rows, copied columns."""
         plan, w = self.plan, self.w
         tiles = self._tiles_down() * self._tiles_right() if w.blocks > 1 else w.lines
-        c = _aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
-        rows = _aligned(w.rows.elements * self.bytes)
-        return c, rows, _aligned((w.columns.elements + plan.panel) * self.bytes)
+        c = aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
+        rows = aligned(w.rows.elements * self.bytes)
+        return c, rows, aligned((w.columns.elements + plan.panel) * self.bytes)
 
     def _tiles_down(self) -> int:
         return _count(self.w.down()) * -(-extent_of(self.w.row) // self.plan.rows)
@@ -151,22 +142,13 @@ class _Writer:
                     self._tiles(loop.index, first, last)
                 item.carry(["0"] * len(sides))
             else:
-                numbers = [self._box(side) for side, _ in sides]
+                boxes = [() if side.packing is None else side.packing.outer for side, _ in sides]
+                numbers = [flat_number(b, self.places, outer) for outer in boxes]
                 for (side, to), number, before in zip(sides, numbers, item.values, strict=True):
                     with b.when(b.op(f"icmp ne i64 {number}, {before}")):
                         self._copy(side, to, "0")
                 self._tiles("0", "true", "true")
                 item.carry(numbers)
-
-    def _box(self, side: Staged) -> str:
-        """The number of the box that an item needs."""
-        assert side.packing is not None
-        number = "0"
-        for index in side.packing.outer:
-            if extent_of(index) > 1:
-                at = self.places[index].base or "0"
-                number = plus(self.b, times(self.b, number, extent_of(index)), at)
-        return number
 
     def _copy(self, side: Staged, to: str, block: str) -> None:
         """Copies the box of an operand that tiles need."""
@@ -174,7 +156,7 @@ class _Writer:
         if p is None:
             return
         self.places[self.w.cut.number] = Place(block)
-        number = self._box(side)
+        number = flat_number(b, self.places, p.outer)
         depth, count = p.depth, str(p.operand.extent)
         whole = Block("0", "0", str(depth.cut), str(depth.extent), "0")
         b.line(p.call(number, "0", count, str(side.pitch), whole, to))
@@ -241,7 +223,8 @@ class _Writer:
         tile = WindowTile(
             self.form.dtype, plan.lanes, tuple(places), stride // plan.lanes,
             plan.lanes if w.is_straight else w.columns.step(w.beside), loops, plan.panel,
-            w.registers, f".{lines}" if lines > 1 else "", AHEAD * stride if w.prepared else 0,
+            w.registers, f".{lines}" if lines > 1 else "",
+            ahead_of(stride, self.form.dtype) if w.prepared else 0, self.form.words,
         )  # fmt: skip
         self.tiles[tile.name] = tile
         c = self._sums(at) if w.blocks > 1 else "%scratch"
@@ -290,14 +273,14 @@ class _Writer:
         known = {i: Place(self._within(i, p.base or "0")) for i, p in down.items()}
         known |= at.right | {w.lane: Place("0")}
         known |= {w.beside: Place(self._within(w.beside, at.lane))}
-        flat_lane = self._flat(self.places | known, plan.vector.indices)
+        flat_lane = flat_number(b, self.places | known, plan.vector.indices)
         for line in range(lines):
             if w.line is not None and line:
                 first = known[w.line].base or "0"
                 here = known | {w.line: Place(plus(b, first, str(line)))}
             else:
                 here = known
-            flat_row = self._flat(self.places | here, plan.broadcast.indices)
+            flat_row = flat_number(b, self.places | here, plan.broadcast.indices)
             sums = element(b, self.scalar, c, str(line * rows * plan.panel))
             b.line(call_results_of(sums, self.outer, flat_row, rows, flat_lane, live))
 
@@ -311,16 +294,7 @@ class _Writer:
             own = self.b.pure(f"udiv i64 {at}, {step}", at)
         else:
             own = str(int(at) // step)
-        return plus(self.b, times(self.b, self._flat(places, others), count), own)
-
-    def _flat(self, places: Places, indices: Sequence[Index]) -> str:
-        """The number of a point in a space of indices."""
-        number = "0"
-        for index in indices:
-            if extent_of(index) > 1:
-                at = places[index].base or "0"
-                number = plus(self.b, times(self.b, number, extent_of(index)), at)
-        return number
+        return plus(self.b, times(self.b, flat_number(self.b, places, others), count), own)
 
     def _range(self, g: Guarded, places: Places) -> tuple[str, str]:
         """Where the part of a loop that counts begins, and how many there are: one at least, which

@@ -8,21 +8,26 @@ each other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
-from ...diagnostics import Error, Report, error
+from ...diagnostics import Error, Report
 from ...source import Source
 from ..reading import make_source, read_source
 from . import syntax as s
+from .library_files import STDLIB
+from .module_files import local_path, main_of_file, main_of_folder
 from .parser import parse_module
-from .standard_library import STDLIB, Operators, is_library, standard_module, standard_names
+from .standard_library import Operators, is_library, standard_module, standard_names
 
 __all__ = [
     "STDLIB",
     "Program",
     "load_file",
     "load_folder",
+    "load_module",
     "load_text",
     "standard_module",
 ]
@@ -82,42 +87,29 @@ class Program:
 
 
 def load_folder(path: Path, report: Report) -> Program:
-    """The program of a model folder, whose main module is the file `main.sknd`.
-
-    Raises `Error` E0701 if there is no such file, or it cannot be read.
-    """
-    main = path / "main.sknd"
-    if not _is_there(main):
-        raise error(
-            "E0701",
-            f"the folder `{path}` has no main module",
-            help="a model folder holds a file `main.sknd`",
-        )
-    return _load(read_source(main), "main", path, report)
+    """The program of a model folder; raises what `main_of_folder` does."""
+    return load_module(*main_of_folder(path), report)
 
 
 def load_file(path: Path, report: Report) -> Program:
-    """The program of a single file; its main module has the name of the file.
-
-    Spec: silent. Ricci: its other modules are looked for beside the file.
-    """
-    return _load(read_source(path), path.stem, path.parent, report)
+    """The program of a single file."""
+    return load_module(*main_of_file(path), report)
 
 
 def load_text(text: str, name: str, report: Report) -> Program:
     """The program of a text, which can import the standard library only."""
-    return _load(make_source(text, name), name, None, report)
+    return load_module(make_source(text, name), name, None, report)
 
 
-def _is_there(path: Path) -> bool:
-    """Whether there is a file, or something that cannot be looked at: reading it tells why."""
-    try:
-        return path.is_file()
-    except OSError:
-        return True
-
-
-def _load(source: Source, name: str, folder: Path | None, report: Report) -> Program:
+def load_module(
+    source: Source,
+    name: str,
+    folder: Path | None,
+    report: Report,
+    known: Mapping[str, Source] | None = None,
+) -> Program:
+    """The program of a main module; `known` are the modules that it has besides, by dotted name, if
+    they have been read."""
     main = parse_module(source, report, name)
     program = Program(main, {name: main})
     pending = [main]
@@ -127,7 +119,7 @@ def _load(source: Source, name: str, folder: Path | None, report: Report) -> Pro
             dotted = ".".join(imported.path)
             if dotted in program.modules:
                 continue
-            found = _find_module(imported, folder, module, report)
+            found = _find_module(imported, folder, module, report, known)
             if found is not None:
                 program.modules[dotted] = found
                 pending.append(found)
@@ -135,14 +127,19 @@ def _load(source: Source, name: str, folder: Path | None, report: Report) -> Pro
 
 
 def _find_module(
-    imported: s.Import, folder: Path | None, importer: s.Module, report: Report
+    imported: s.Import,
+    folder: Path | None,
+    importer: s.Module,
+    report: Report,
+    read: Mapping[str, Source] | None,
 ) -> s.Module | None:
     dotted = ".".join(imported.path)
     local = None if is_library(importer) else folder
-    path = _local_path(imported, local)
-    if path is not None:
+    path = local_path(imported.path, local) if read is None else None
+    source = None if read is None or local is None else read.get(dotted)
+    if path is not None or source is not None:
         try:
-            module = parse_module(read_source(path), report, dotted)
+            module = parse_module(source or read_source(cast(Path, path)), report, dotted)
         except Error as unreadable:
             found = unreadable.diagnostics[0]
             report.error(found.code, found.message, imported.span, help=found.help)
@@ -153,18 +150,6 @@ def _find_module(
     if known is None:
         _report_missing(imported, dotted, local, report)
     return known
-
-
-def _local_path(imported: s.Import, folder: Path | None) -> Path | None:
-    """The file of a module of the folder, if there is one; no link leads out of the folder."""
-    if folder is None:
-        return None
-    path = folder.joinpath(*imported.path).with_suffix(".sknd")
-    try:
-        inside = path.is_file() and path.resolve().is_relative_to(folder.resolve())
-    except OSError:  # a name that is too long for the file system, or a circle of links
-        return None
-    return path if inside else None
 
 
 def _report_missing(imported: s.Import, dotted: str, folder: Path | None, report: Report) -> None:

@@ -10,16 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import overload
 
 from ...diagnostics import Report
 from ...source import Source
 from . import syntax as s
+from .library_files import STDLIB, is_library_source, library_source
 from .parser import parse_part
-
-STDLIB = Path(__file__).parent / "stdlib"
-"""The folder of the standard library."""
 
 _DEFINITION = re.compile(r"^(?:public )?operator (\w+) \{$.*?^\}$", re.MULTILINE | re.DOTALL)
 
@@ -67,11 +64,6 @@ def is_library(module: s.Module) -> bool:
     return is_library_source(module.source)
 
 
-def is_library_source(source: Source) -> bool:
-    """Whether a text is a file of the standard library."""
-    return source.path is not None and STDLIB in source.path.parents
-
-
 def standard_names() -> list[str]:
     """The modules that there are, in alphabetical order."""
     return sorted(path.stem for path in STDLIB.glob("*.sknd"))
@@ -84,8 +76,7 @@ def standard_module(name: str) -> s.Module | None:
 
 @cache
 def _read(name: str) -> s.Module:
-    path = STDLIB / f"{name}.sknd"
-    source = Source(f"ricci/stdlib/{path.name}", path.read_text("utf-8"), path)
+    source = library_source(name)
     operators = Operators(source)
     report = Report()
     head = parse_part(source, report, 0, operators.begin)

@@ -21,7 +21,6 @@ import math
 import os
 import struct
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
@@ -31,11 +30,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...diagnostics import Error, error
+from ...diagnostics import Diagnostic, Error, error
 from ...dtypes import DType
-from ...ir.nodes import Graph, Tensor
+from ...ir.nodes import Tensor
 from ...ir.shapes import as_int
-from .stored_names import find_files, generated_files, variable_path
+from ...stored import Stored
+from .stored_names import generated_files, variable_path
 
 Array = NDArray[Any]
 
@@ -95,17 +95,20 @@ def read_tensor(path: str | os.PathLike[str]) -> Array:
     Quantised tensors give their integer codes. Raises what `read_header` does; memory is
     taken only for data that the file really has.
     """
-    path = Path(path)
-    with _open(path) as file:
-        header = _read_header(path, file)
-        if header.dtype == np.bool_:
-            data: Array = np.empty(header.length, np.uint8)
-        else:
-            data = np.empty(header.shape, header.dtype.newbyteorder("<"))
-        _fill(path, file, data)
+    with _open(Path(path)) as file:
+        return _read_items(Path(path), file, _read_header(Path(path), file))
+
+
+def _read_items(path: Path, file: FileIO, header: Header, into: Array | None = None) -> Array:
+    """What follows the header: in `into` if that has the dtype of the file, else in a new array."""
     if header.dtype == np.bool_:
-        items = np.unpackbits(data, count=math.prod(header.shape))
+        bits: Array = np.empty(header.length, np.uint8)
+        _fill(path, file, bits)
+        items = np.unpackbits(bits, count=math.prod(header.shape))
         return items.view(np.bool_).reshape(header.shape)
+    dtype = header.dtype.newbyteorder("<")
+    data = into if into is not None and into.dtype == dtype else np.empty(header.shape, dtype)
+    _fill(path, file, data)
     return data.astype(header.dtype, copy=False)
 
 
@@ -276,46 +279,73 @@ def _unfit(path: Path, finding: str) -> Error:
 # ------------------------------------------------------- the variables of a model
 
 
-def read_variables(folder: str | os.PathLike[str], graph: Graph) -> dict[str, Array]:
-    """The values of all variables of a graph, by scoped name.
+def open_tensors(
+    folder: Path, variables: Iterable[Tensor], files: Mapping[str, Path]
+) -> dict[str, Array | Stored]:
+    """The values of some variables, which are read from these files when they are needed.
 
     Shapes must be exactly as declared. An abstract real or int keeps the width that the file
-    has; a concrete type is converted to within its kind. Raises one `Error` with all findings:
-    E0704 for files that are missing, E0705 for tensors that do not fit, and `read_tensor`'s.
+    has; a concrete type is converted to within its kind, integers at once, since that may fail.
+    Raises one `Error` with all findings: E0704 for files that are missing, E0705 for tensors that
+    do not fit, and `read_header`'s.
     """
-    return read_tensors(folder, graph.variables)
-
-
-def read_tensors(
-    folder: str | os.PathLike[str],
-    variables: Iterable[Tensor],
-    files: Mapping[str, Path] | None = None,
-) -> dict[str, Array]:
-    """The values of some variables, as `read_variables` does, from these files or their own."""
-    folder = Path(folder)
     tensors = list({t.name: t for t in variables}.values())
-    if files is None:
-        files = find_files(folder, [t.name for t in tensors])
     missing = [t.name for t in tensors if t.name not in files]
     if missing:
         raise _missing(folder, missing, len(tensors))
-    with ThreadPoolExecutor(_READERS) as pool:
-        results = list(pool.map(lambda t: _read_variable(files[t.name], t), tensors))
-    findings = [d for r in results if isinstance(r, Error) for d in r.diagnostics]
+    found: dict[str, Array | Stored] = {}
+    findings: list[Diagnostic] = []
+    for tensor in tensors:
+        try:
+            found[tensor.name] = _open_variable(files[tensor.name], tensor)
+        except Error as problem:
+            findings += problem.diagnostics
     if findings:
         raise Error(findings)
-    return {t.name: r for t, r in zip(tensors, results, strict=True) if not isinstance(r, Error)}
+    return found
 
 
-_READERS = 4
-"""Files read at once: more than one core copies from the cache of the operating system."""
+def _open_variable(path: Path, tensor: Tensor) -> Array | Stored:
+    with _open(path) as file:
+        header, state = _read_header(path, file), _state(file)
+        _check_fits(tensor, header.shape, header.dtype, f"`{path}`")
+        dtype = header.dtype if tensor.dtype.is_abstract else tensor.dtype.numpy()
+        if dtype != header.dtype and dtype.kind in "iu":
+            return _convert(tensor, _read_items(path, file, header), f"`{path}`")
+        return StoredTensor(header.shape, dtype, path, header, state)
 
 
-def _read_variable(path: Path, tensor: Tensor) -> Array | Error:
-    try:
-        return fit_variable(tensor, read_tensor(path), f"`{path}`")
-    except Error as problem:
-        return problem
+_State = tuple[int, int, int]
+"""What changes with a file: its number, its size and when it was written."""
+
+
+def _state(file: FileIO) -> _State:
+    found = os.fstat(file.fileno())
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor(Stored):
+    """A tensor in a file that must stay as it is.
+
+    Reading it raises `Error` E0701 if the file is not there any more, and E0702 if it is another,
+    or has been written since.
+    """
+
+    path: Path
+    header: Header
+    state: _State
+
+    def read(self, into: Array | None = None) -> Array:
+        with _open(self.path) as file:
+            if _state(file) != self.state or _read_header(self.path, file) != self.header:
+                raise error(
+                    "E0702",
+                    f"`{self.path}` has changed since the model was loaded",
+                    help="load the model again",
+                )
+            found = _read_items(self.path, file, self.header, into)
+        return found.astype(self.dtype, copy=False)
 
 
 def fit_variable(tensor: Tensor, array: Array, origin: str) -> Array:
@@ -323,16 +353,20 @@ def fit_variable(tensor: Tensor, array: Array, origin: str) -> Array:
 
     `origin` says in the diagnostic E0705 where the array is from.
     """
+    _check_fits(tensor, array.shape, array.dtype, origin)
+    return _convert(tensor, array, origin)
+
+
+def _check_fits(tensor: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any], origin: str) -> None:
     declared = [as_int(e) for e in tensor.shape]
-    fits = len(declared) == array.ndim and all(
-        want is None or want == have for want, have in zip(declared, array.shape, strict=True)
+    fits = len(declared) == len(shape) and all(
+        want is None or want == have for want, have in zip(declared, shape, strict=True)
     )
     if not fits:
         expected = "[" + ", ".join("~" if e is None else str(e) for e in declared) + "]"
-        raise _misfit(tensor, f"{origin} has shape {list(array.shape)}", f"shape {expected}")
-    if array.dtype.kind not in _kinds(tensor.dtype):
-        raise _misfit(tensor, f"{origin} has items of type {array.dtype}", f"type {tensor.dtype}")
-    return _convert(tensor, array, origin)
+        raise _misfit(tensor, f"{origin} has shape {list(shape)}", f"shape {expected}")
+    if dtype.kind not in _kinds(tensor.dtype):
+        raise _misfit(tensor, f"{origin} has items of type {dtype}", f"type {tensor.dtype}")
 
 
 def _kinds(dtype: DType) -> str:

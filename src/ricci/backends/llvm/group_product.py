@@ -1,0 +1,154 @@
+"""Sums of products as parts of a group: planned for blocks of the group's rows.
+
+The last of the indices that the kernels of a group share counts the rows of the left operand, the
+others choose a pair of matrices. All products of a group have tiles of equally many rows, so that a
+block of rows is some tiles of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...ir.loops import Group, Reduce
+from ...ir.nodes import Const, Expr, Index, Tensor
+from ...ir.rewrite import accesses, free_indices
+from .contraction_cost import Costs, tiles
+from .contraction_form import Form, Operand, by_stride, factors, product_of
+from .contraction_plan import Plan, is_across, plans_of_sides
+from .emit_access import extent_of
+from .kernels import Strides
+from .target import Target
+
+LEAST_ROWS = 4
+"""Of tiles: with fewer, the other operand is read too often."""
+MOST_PANELS = 8 << 20
+"""Bytes of panels that a thread keeps from block to block."""
+
+
+def form_of_rows(kernel: Reduce, shared: Sequence[Index], strides: Strides) -> Form:
+    """A product of a group as one of matrices, the left of which has the rows."""
+    found = list(factors(kernel.values[0]))
+    scale = math.prod(float(f.value) for f in found if isinstance(f, Const))
+    parts: tuple[list[Expr], list[Expr]] = ([], [])
+    for factor in found:
+        if not isinstance(factor, Const):
+            parts[shared[-1] not in free_indices(factor)].append(factor)
+    left, right = map(product_of, parts)
+    columns = tuple(i for i in by_stride(kernel, strides) if i not in shared)
+    return Form(
+        kernel,
+        kernel.values[0].dtype,
+        Operand(left, tuple(shared[-1:])),
+        Operand(right, columns),
+        tuple(shared[:-1]),
+        kernel.reduced,
+        scale,
+    )
+
+
+def is_product(kernel: Reduce, shared: Sequence[Index]) -> bool:
+    """Whether a kernel of a group is a sum of products of rows with something else."""
+    if kernel.op != "add" or len(kernel.values) != 1 or not kernel.reduced:
+        return False
+    if all(i in shared for i in kernel.domain):
+        return False
+    parts = [set(free_indices(f)) for f in factors(kernel.values[0]) if not isinstance(f, Const)]
+    return any(shared[-1] in p for p in parts) and any(shared[-1] not in p for p in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """The plans of the products of a group, by the numbers of their kernels."""
+
+    plans: dict[int, Plan]
+    block: int
+    """Rows that are done at a time."""
+
+
+def plan_products(
+    group: Group,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+    most: int,
+) -> Products | None:
+    """Plans for blocks of about so many rows; None if no kernel is a product."""
+    forms = {
+        n: form_of_rows(k, group.shared, strides)
+        for n, k in enumerate(group.kernels)
+        if is_product(k, group.shared)
+    }
+    if not forms:
+        return None
+    extent = extent_of(group.shared[-1])
+    best: tuple[float, Products] | None = None
+    for rows in sorted({r for r, _ in tiles(target) if LEAST_ROWS <= r <= extent} or {1}):
+        block = _block(rows, extent, most)
+        found = {
+            n: min(_plans(f, rows, block, strides, target, constant), key=lambda pair: pair[0])
+            for n, f in forms.items()
+        }
+        cost = sum(c for c, _ in found.values()) * -(-extent // block)
+        if best is None or cost < best[0]:
+            best = cost, Products({n: p for n, (_, p) in found.items()}, block)
+    assert best is not None
+    return best[1]
+
+
+def _block(rows: int, extent: int, most: int) -> int:
+    """Rows of a block: some tiles, in blocks of about the same size."""
+    count = -(-extent // rows)
+    blocks = -(-count // max(1, most // rows))
+    return -(-count // blocks) * rows
+
+
+def _plans(
+    form: Form,
+    rows: int,
+    block: int,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> Iterator[tuple[float, Plan]]:
+    """Cycles of a block, and how it is done."""
+    blocks = -(-form.left.extent // block)
+    for plan in plans_of_sides(form, form.left, form.right, strides, target, constant):
+        for vectors in sorted({v for r, v in tiles(target) if r >= rows}):
+            yield from _with_tile(plan, rows, vectors, block, blocks, strides, target)
+
+
+def _with_tile(
+    plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
+) -> Iterator[tuple[float, Plan]]:
+    vectors = min(vectors, plan.padded // plan.lanes)
+    panel = vectors * plan.lanes
+    panels = -(-plan.vector.extent // panel)
+    plan = replace(
+        plan, rows=rows, vectors=vectors, row_block=block, lane_block=panels * panel, grain=1,
+        across=is_across(plan.form, plan.vector, strides), is_streamed=False, asks_ahead=False,
+    )  # fmt: skip
+    costs = Costs(plan, strides, target)
+    packing = 0.0
+    if plan.vector_source == "packed" and _bytes(plan) <= MOST_PANELS:
+        packing = costs.column * plan.vector.extent / blocks
+        plan = replace(plan, vector_source="prepared")
+        costs = Costs(plan, strides, target)
+    real = min(block, plan.broadcast.extent)
+    for pieces in (1, 2, 4, 8, 16, 32):
+        lane_block = -(-panels // pieces) * panel
+        count = -(-plan.vector.extent // lane_block)
+        cost = costs.chunk(real, min(lane_block, plan.vector.extent)) * count
+        yield cost + packing, replace(plan, lane_block=lane_block)
+
+
+def _bytes(plan: Plan) -> int:
+    """Of the panels of the vector operand, for one pair of matrices."""
+    return plan.padded * plan.depth.extent * plan.form.dtype.numpy().itemsize
+
+
+def keeps_panels(plan: Plan, constant: frozenset[Tensor]) -> bool:
+    """Whether a thread packs the vector operand itself, for several blocks."""
+    read = {a.tensor for a in accesses(plan.vector.value)}
+    return plan.vector_source == "prepared" and not read <= constant

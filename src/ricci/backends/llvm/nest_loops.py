@@ -1,0 +1,510 @@
+"""Emits the loops of a `Reduce`: over chunks, rows, vectors and the reduced indices.
+
+What vectors along the reduced indices do is in `nest_reduce`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ...dtypes import DType
+from ...ir import shapes
+from ...ir.loops import Reduce
+from ...ir.nodes import ONE, Binary, Expr, Index
+from ...ir.rewrite import accesses, walk
+from . import counts, emit_arith
+from .emit import FULL, Frame, Mask, Place, Point, Value
+from .emit_access import extent_of
+from .emit_types import vector_type, with_lanes
+from .mathlib_core import Reals
+from .nest_choice import choice_of, dtypes_of, with_steps
+from .nest_plan import Loop, Plan, interior
+from .nest_share import shares_of
+from .nest_stream import write_streamed
+from .sizes import Size, expression, lower, minus, size_of
+
+Bound = counts.Count
+Places = dict[Index, Place]
+Ranges = dict[Index, tuple[Size, Size]]
+Body = Callable[[Ranges], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One row and vector of a tile."""
+
+    places: Places
+    mask: Mask
+    ranges: Ranges
+
+
+class LoopNest(ABC):
+    """The body of one kernel, but for vectors of terms."""
+
+    def __init__(self, kernel: Reduce, plan: Plan, frame: Frame) -> None:
+        self.choice = choice_of(kernel) if plan.over_reduced else None
+        if self.choice is not None:
+            kernel, step = with_steps(kernel, self.choice)
+            self.choice = replace(self.choice, step=step)
+        self.kernel = kernel
+        self.plan = plan
+        self.frame = frame
+        self.b = frame.builder
+        self.dtypes = dtypes_of(kernel)
+        self.shares = shares_of(plan, frame)
+        self.interiors = {
+            x: interior(kernel, x, {}) for x in self._domain_loops() if x.extent != ONE
+        }
+        self.guarded = {
+            x for x, (a, z) in self.interiors.items() if (a, z) != (0, size_of(x.extent))
+        }
+        self.unrolled = self._unrolled()
+        read = {a.tensor for a in accesses(*kernel.initial, *kernel.values, *kernel.results)}
+        frame.written.update(read.intersection(t.tensor for t in kernel.targets))
+        self.repeatable = not frame.written
+        """Whether an element may be computed twice: not if it depends on what it was."""
+
+    def _domain_loops(self) -> list[Index]:
+        loops = [x.index for x in self.plan.outer]
+        if self.plan.vector is not None and not self.plan.over_reduced:
+            loops.append(self.plan.vector.index)
+        merged = {x.index for x in self.plan.outer if x.extent != size_of(x.index.extent)}
+        vector = self.plan.vector
+        if vector is not None and vector.extent != size_of(vector.index.extent):
+            merged.add(vector.index)
+        return [x for x in loops if x not in merged]
+
+    def _unrolled(self) -> set[Index]:
+        """The innermost reduced loops that are written out."""
+        plan = self.plan
+        size = sum(1 for _ in walk(*self.kernel.values)) + 2
+        room = plan.unroll / (size * plan.rows * plan.vectors)
+        out: set[Index] = set()
+        if plan.over_reduced:
+            return out
+        for loop in reversed(plan.reduced):
+            room /= max(loop.extent, 1) if isinstance(loop.extent, int) else math.inf
+            if room < 1:
+                break
+            out.add(loop.index)
+        return out
+
+    # ------------------------------------------------------------ outer loops
+
+    def emit(self) -> None:
+        """All chunks from `%begin` to `%end`."""
+        write_streamed(self.kernel, self.plan, self.frame, self._chunks)
+
+    def _chunks(self) -> None:
+        plan = self.plan
+        places = {x: Place(None, 0) for x in plan.fixed}
+        if self.shares.chunks == 1 and self.shares.pieces == 1:
+            self._blocked(places, "0")
+            return
+        with self.b.loop(self._part("%begin"), self._part("%end")) as loop:
+            number = loop.index
+            block = "0"
+            if plan.blocks > 1:
+                block, number = self._divide(number, self.shares.blocks)
+            for x in reversed(plan.outer[: plan.leading]):
+                value, number = self._divide(number, self.frame.count(x.extent))
+                places[x.index] = Place(value)
+            self._blocked(places, block)
+
+    def emit_within(self, shared: Sequence[Index], number: str, block: int) -> None:
+        """All of it at some points of further indices, `block` of the last, given by a number."""
+        places = {x: Place(None, 0) for x in self.plan.fixed}
+        extent = extent_of(shared[-1])
+        value, number = self._divide(number, -(-extent // block))
+        begin = self.b.pure(f"mul nuw nsw i64 {value}, {block}", value)
+        end = self._least(self.b.pure(f"add nuw nsw i64 {begin}, {block}", begin), extent)
+        for x in reversed(shared[:-1]):
+            value, number = self._divide(number, extent_of(x))
+            places[x] = Place(value)
+        rows = [Loop(shared[-1], extent), *self.plan.outer]
+        body = partial(self._rows, places, rows, (begin, end), {})
+        write_streamed(self.kernel, self.plan, self.frame, body)
+
+    def _part(self, chunk: str) -> str:
+        """Where a chunk begins in all pieces of work."""
+        chunks, pieces = self.shares.chunks, self.shares.pieces
+        if chunks == pieces:
+            return chunk
+        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {pieces}", chunk, str(pieces))
+        parts = chunks if isinstance(chunks, int) else counts.most(self.b, chunks, 1)
+        return self.b.pure(f"udiv i64 {scaled}, {parts}", scaled, str(parts))
+
+    def _divide(self, number: str, extent: Bound) -> tuple[str, str]:
+        """Remainder and quotient."""
+        rest = self.b.pure(f"urem i64 {number}, {extent}", number, str(extent))
+        return rest, self.b.pure(f"udiv i64 {number}, {extent}", number, str(extent))
+
+    def _blocked(self, places: Places, block: str) -> None:
+        """The loops after the leading ones; the first of them in blocks."""
+        plan = self.plan
+        rest = plan.outer[plan.leading :]
+        limits: tuple[Bound, Bound] | None = None
+        if plan.blocks > 1:
+            count = self._units(rest[0] if rest else None)
+            low = self._share_of(block, count)
+            following = self.b.pure(f"add nuw nsw i64 {block}, 1", block)
+            limits = (low, self._share_of(following, count))
+        self._rows(places, rest, limits, {})
+
+    def _units(self, row: Loop | None) -> Bound:
+        if row is not None:
+            return self.frame.count(row.extent)
+        assert self.plan.vector is not None
+        extent = self.frame.count(self.plan.vector.extent)
+        return counts.rounded_up(self.b, extent, self.plan.lanes)
+
+    def _share_of(self, block: str, count: Bound) -> str:
+        blocks = self.shares.blocks
+        scaled = self.b.pure(f"mul nuw nsw i64 {block}, {count}", block, str(count))
+        return self.b.pure(f"udiv i64 {scaled}, {blocks}", scaled, str(blocks))
+
+    def _rows(
+        self, places: Places, rest: list[Loop], limits: tuple[Bound, Bound] | None, ranges: Ranges
+    ) -> None:
+        """Plain loops, then the row loop, then the vectors."""
+        if not rest:
+            self._with_insides(places, ranges, lambda r: self._vectors([places], limits, r))
+            return
+        row, *rest = rest
+        begin, end = limits or (0, self.frame.count(row.extent))
+        if rest:
+            with self.b.loop(begin, end) as loop:
+                self._rows({**places, row.index: Place(loop.index)}, rest, None, ranges)
+            return
+        self._with_insides(places, ranges, lambda r: self._row_loop(places, row, begin, end, r))
+
+    def _with_insides(self, places: Places, ranges: Ranges, body: Body) -> None:
+        """The body for the inside of all guarded outer indices placed so far, and for the rest."""
+        tests, inside = [], dict(ranges)
+        for x, place in places.items():
+            if x not in self.guarded or place.base is None or x in ranges:
+                continue
+            low, high = self._interior(x)
+            if low == high:
+                continue
+            inside[x] = self._inside(x)
+            room = counts.difference(self.b, high, low)
+            moved = self.b.pure(f"sub i64 {place.base}, {low}", place.base, str(low))
+            tests.append(self.b.pure(f"icmp ult i64 {moved}, {room}", moved, str(room)))
+        if not tests:
+            body(ranges)
+            return
+        test = tests[0]
+        for other in tests[1:]:
+            test = self.b.pure(f"and i1 {test}, {other}", test, other)
+        arms = self.b.branches(test)
+        with arms.then():
+            body(inside)
+        with arms.other():
+            body(ranges)
+
+    def _interior(self, index: Index) -> tuple[Bound, Bound]:
+        """The half-open range in which all guards of an index hold, not of negative length."""
+        low, high = self.interiors[index]
+        first, last = self.frame.amount(low), self.frame.amount(high)
+        known = lower(minus(high, low)) >= 0
+        return first, last if known else counts.most(self.b, first, last)
+
+    def _inside(self, index: Index) -> tuple[Size, Size]:
+        low, high = self.interiors[index]
+        return low, minus(high, 1)
+
+    def _row_loop(
+        self, places: Places, row: Loop, begin: Bound, end: Bound, ranges: Ranges
+    ) -> None:
+        """Rows at the border one by one, those inside several at once."""
+        low: Bound = 0
+        high, inside = self.frame.count(row.extent), ranges
+        if row.index in self.guarded:
+            low, high = self._interior(row.index)
+            inside = {**ranges, row.index: self._inside(row.index)}
+        for first, last, known, count in (
+            (begin, self._least(end, low), ranges, 1),
+            (self._most(begin, low), self._least(end, high), inside, self.plan.rows),
+            (self._most(begin, high), end, ranges, 1),
+        ):
+            if isinstance(first, int) and isinstance(last, int) and first >= last:
+                continue
+            for at, rows in self._steps(first, last, count):
+                group = [{**places, row.index: self._moved(at, k)} for k in range(rows)]
+                self._vectors(group, None, known)
+
+    def _moved(self, at: Bound, by: int) -> Place:
+        return Place(None, at + by) if isinstance(at, int) else Place(at, by)
+
+    def _least(self, a: Bound, b: Bound) -> Bound:
+        return counts.least(self.b, a, b)
+
+    def _most(self, a: Bound, b: Bound) -> Bound:
+        return counts.most(self.b, a, b)
+
+    def _steps(self, first: Bound, last: Bound, count: int) -> Iterator[tuple[Bound, int]]:
+        """Loops from `first` to `last`, by `count` and then by one; few steps are written out."""
+        if isinstance(first, int) and isinstance(last, int):
+            whole = first + (last - first) // count * count
+            if whole == first + count:
+                yield first, count
+            elif whole > first:
+                with self.b.loop(first, whole, count) as loop:
+                    yield loop.index, count
+            yield from self._singles(whole, last, count)
+            return
+        if count == 1:
+            with self.b.loop(first, last) as loop:
+                yield loop.index, 1
+            return
+        size = self.b.pure(f"sub i64 {last}, {first}", str(last), str(first))
+        rest = self.b.pure(f"srem i64 {size}, {count}", size)
+        rest = str(self._most(rest, 0))
+        middle = self.b.pure(f"sub i64 {last}, {rest}", str(last), rest)
+        with self.b.loop(first, middle, count) as loop:
+            yield loop.index, count
+        start = self._most(middle, first)
+        with self.b.loop(start, last) as loop:
+            yield loop.index, 1
+
+    def _singles(self, first: int, last: int, count: int) -> Iterator[tuple[Bound, int]]:
+        if last - first == 1 or (count > 1 and last - first == 2):
+            for n in range(first, last):
+                yield n, 1
+        elif last > first:
+            with self.b.loop(first, last) as loop:
+                yield loop.index, 1
+
+    # ---------------------------------------------------------------- vectors
+
+    def _vectors(
+        self, rows: list[Places], limits: tuple[Bound, Bound] | None, ranges: Ranges
+    ) -> None:
+        """The vector loop of a group of rows: borders under a mask, the inside without."""
+        plan = self.plan
+        if plan.vector is None or plan.over_reduced:
+            self._tile([Cell(places, FULL, ranges) for places in rows])
+            return
+        index, lanes = plan.vector.index, plan.lanes
+        extent = self.frame.count(plan.vector.extent)
+        if limits is None and isinstance(extent, int) and self._is_regular(index, extent):
+            self._whole_row(rows, index, extent, ranges)
+            return
+        blocks = counts.rounded_up(self.b, extent, lanes)
+        begin, end = limits or (0, blocks)
+        low: Bound = 0
+        high, inside = extent, ranges
+        if index in self.guarded:
+            low, high = self._interior(index)
+            inside = {**ranges, index: self._inside(index)}
+        first, last = counts.rounded_up(self.b, low, lanes), counts.quotient(self.b, high, lanes)
+        closed = limits is None and self._ends_inside(extent, low, high)
+        if not isinstance(first, int) or not isinstance(last, int):
+            last = self._most(last, first)
+        elif last <= first and not closed:
+            first = last = blocks
+        for start, stop, known, count in (
+            (begin, self._least(end, first), ranges, 0),
+            (self._most(begin, first), self._least(end, last), inside, plan.vectors),
+            (self._most(begin, last), end, ranges, 0),
+        ):
+            if isinstance(start, int) and isinstance(stop, int) and start >= stop:
+                continue
+            if closed and start == last:
+                assert isinstance(extent, int)
+                spot = Place(None, extent - lanes, lanes > 1)
+                self._tile([Cell({**p, index: spot}, FULL, inside) for p in rows])
+                continue
+            for at, vectors in self._steps(start, stop, max(count, 1)):
+                self._vector_tile(rows, at, vectors, known, border=count == 0)
+
+    def _ends_inside(self, extent: Bound, low: Bound, high: Bound) -> bool:
+        """Whether what is left behind whole vectors can begin earlier, where all guards hold."""
+        lanes = self.plan.lanes
+        if not (isinstance(low, int) and isinstance(high, int) and isinstance(extent, int)):
+            return False
+        return self.repeatable and high == extent and extent % lanes > 0 and low <= extent - lanes
+
+    def _is_regular(self, index: Index, extent: int) -> bool:
+        """Whether no vector needs a mask: the last may begin earlier, and compute some elements
+        again."""
+        whole = extent % self.plan.lanes == 0 or (self.repeatable and extent > self.plan.lanes)
+        return whole and index not in self.guarded
+
+    def _whole_row(self, rows: list[Places], index: Index, extent: int, ranges: Ranges) -> None:
+        """A row without a mask: several vectors at once, and then those that are left."""
+        lanes, vectors = self.plan.lanes, self.plan.vectors
+        whole = extent // lanes // vectors * vectors
+        for at, count in self._steps(0, whole, vectors):
+            self._vector_tile(rows, at, count, ranges, border=False)
+        left = [min(n, extent - lanes) for n in range(whole * lanes, extent, lanes)]
+        spots = [Place(None, n, lanes > 1) for n in left]
+        if spots:
+            self._tile([Cell({**p, index: x}, FULL, ranges) for p in rows for x in spots])
+
+    def _vector_tile(
+        self, rows: list[Places], at: Bound, vectors: int, ranges: Ranges, border: bool
+    ) -> None:
+        plan = self.plan
+        assert plan.vector is not None
+        index, extent, lanes = plan.vector.index, plan.vector.extent, plan.lanes
+        tail = border and not shapes.divisible(expression(extent), lanes)
+        if isinstance(at, int):
+            place = Place(None, at * lanes, lanes > 1)
+            tail = tail and not (isinstance(extent, int) and (at + 1) * lanes <= extent)
+        else:
+            place = Place(self.b.pure(f"mul nuw nsw i64 {at}, {lanes}", at), 0, lanes > 1)
+        if tail and isinstance(extent, int) and self._is_regular(index, extent):
+            tail = False
+            if place.base is None:
+                place = Place(None, extent - lanes, True)
+            else:
+                place = Place(str(self._least(place.base, extent - lanes)), 0, True)
+        cells = []
+        for places in rows:
+            for n in range(vectors):
+                spot = Place(place.base, place.offset + n * lanes, place.vector)
+                mask = self._tail_mask(spot, extent) if tail else FULL
+                cells.append(Cell({**places, index: spot}, mask, ranges))
+        self._tile(cells)
+
+    def _tail_mask(self, place: Place, extent: Size) -> Mask:
+        """The lanes whose index is below the extent."""
+        lanes = self.plan.lanes
+        if place.base is None and isinstance(extent, int):
+            flags = ", ".join(f"i1 {str(place.offset + k < extent).lower()}" for k in range(lanes))
+            return Mask(None, f"<{flags}>")
+        point = self.frame.point(lanes, {})
+        room = self.frame.amount(minus(extent, place.offset))
+        left = str(counts.difference(self.b, room, place.base or 0))
+        all_lanes = with_lanes("i64", lanes)
+        steps = ", ".join(f"i64 {lane}" for lane in range(lanes))
+        spread = point.spread(left, "i64")
+        return Mask(None, self.b.pure(f"icmp slt {all_lanes} <{steps}>, {spread}", spread))
+
+    # ------------------------------------------------------------------- tile
+
+    def _tile(self, cells: list[Cell]) -> None:
+        """Initial values, the reduction, results and stores of several cells."""
+        if self.plan.over_reduced:
+            size = max(1, 8 // self.plan.vectors)
+            for group in (cells[n : n + size] for n in range(0, len(cells), size)):
+                self._finish(group, self._horizontal(group))
+            return
+        first = []
+        for cell in cells:
+            point = self._point(cell, {})
+            first += [point.vector(point.value(x)) for x in self.kernel.initial]
+        totals = first
+        if self.kernel.values:
+            totals = self._reduce(cells, first, {}, self.plan.reduced)
+        self._finish(cells, totals)
+
+    def _point(self, cell: Cell, reduced: Places) -> Point:
+        lanes = 1 if self.plan.over_reduced and not reduced else self.plan.lanes
+        fixed = {x: Place(None, 0) for x in self.plan.fixed}
+        return self.frame.point(
+            lanes, {**fixed, **cell.places, **reduced}, mask=cell.mask, ranges=cell.ranges
+        )
+
+    def _reduce(
+        self, cells: list[Cell], accumulators: list[str], places: Places, rest: Sequence[Loop]
+    ) -> list[str]:
+        """The reduced loops from here inwards; gives the new accumulators."""
+        if not rest:
+            return self._terms(cells, accumulators, places)
+        loop, *rest = rest
+        if loop.index in self.unrolled:
+            assert isinstance(loop.extent, int)
+            for n in range(loop.extent):
+                here = {**places, loop.index: Place(None, n)}
+                accumulators = self._reduce(cells, accumulators, here, rest)
+            return accumulators
+        carried = list(zip(self._types(len(cells)), accumulators, strict=True))
+        with self.b.loop(0, self.frame.count(loop.extent), 1, carried) as run:
+            here = {**places, loop.index: Place(run.index)}
+            run.carry(self._reduce(cells, run.values, here, rest))
+        return run.results
+
+    def _types(self, cells: int) -> list[str]:
+        return [vector_type(d, self.plan.lanes) for _ in range(cells) for d in self.dtypes]
+
+    def _terms(self, cells: list[Cell], accumulators: list[str], places: Places) -> list[str]:
+        """One point of the reduction, in every cell."""
+        out = []
+        width = len(self.dtypes)
+        for n, cell in enumerate(cells):
+            point = self._point(cell, places)
+            out += self._term(point, accumulators[n * width : (n + 1) * width])
+        return out
+
+    def _term(self, point: Point, accumulators: list[str]) -> list[str]:
+        kernel = self.kernel
+        if kernel.op == "update":
+            self._hold(point, accumulators, point.lanes > 1)
+        condition = [] if kernel.condition is None else [kernel.condition]
+        reached = point.guarded(*kernel.locals, *condition, *kernel.values)
+        inner = reached
+        for c in condition:
+            inner = inner.only(inner.value(c))
+        out = []
+        for old, expr, dtype in zip(accumulators, kernel.values, self.dtypes, strict=True):
+            plain = kernel.op == "update" and not reached.has_effect(expr)
+            new = self._combined(reached if plain else inner, old, expr, dtype)
+            if inner.mask is not point.mask:
+                new = self._only_where(inner, new, old, dtype)
+            out.append(new)
+        return out
+
+    def _hold(self, point: Point, accumulators: list[str], vector: bool) -> None:
+        """Let expressions read the accumulators."""
+        for local, text, dtype in zip(
+            self.kernel.accumulators, accumulators, self.dtypes, strict=True
+        ):
+            point.values[local] = Value(text, dtype, vector)
+
+    def _combined(self, point: Point, old: str, expr: Expr, dtype: DType) -> str:
+        lanes = point.lanes
+        if (
+            self.kernel.op == "add"
+            and dtype.is_real
+            and isinstance(expr, Binary)
+            and expr.op == "mul"
+        ):
+            a, b = point.value(expr.lhs), point.value(expr.rhs)
+            return Reals(self.b, dtype, lanes).fma(point.vector(a), point.vector(b), old)
+        value = point.vector(point.value(expr))
+        return emit_arith.combine(self.b, self.kernel.op, old, value, dtype, lanes)
+
+    def _only_where(self, point: Point, new: str, old: str, dtype: DType) -> str:
+        type = vector_type(dtype, point.lanes)
+        if point.mask.each is None:
+            flag, bits = point.mask.all, "i1"
+            assert flag is not None
+        else:
+            flag, bits = point.mask_text(point.mask), with_lanes("i1", point.lanes)
+        return self.b.pure(f"select {bits} {flag}, {type} {new}, {type} {old}", flag, new, old)
+
+    def _finish(self, cells: list[Cell], totals: list[str]) -> None:
+        """Results from the accumulators, all computed before any is stored."""
+        width, wide = len(self.dtypes), not self.plan.over_reduced
+        stores = []
+        for n, cell in enumerate(cells):
+            point = self._point(cell, {})
+            group = totals[n * width : (n + 1) * width]
+            self._hold(point, group, wide and point.lanes > 1)
+            stores += [
+                (point, target, point.value(x))
+                for target, x in zip(self.kernel.targets, self.kernel.results, strict=True)
+            ]
+        for point, target, value in stores:
+            point.store(target, value)
+
+    @abstractmethod
+    def _horizontal(self, cells: list[Cell]) -> list[str]:
+        """The totals of cells, by vectors along the terms."""

@@ -1,0 +1,100 @@
+"""Results too large for the caches go around them.
+
+A store brings a line to the cache first, which is of no use where a whole line is written, and no
+reader will find it there: so a third of what an addition moves, and half of what a copy does, is
+moved for nothing. Stores past the caches need whole vectors at multiples of their size. What is
+read beside them is asked for ahead, as the processor does by itself only to the end of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.loops import Reduce
+from ...ir.nodes import Tensor
+from .emit import Frame
+from .emit_types import width
+from .nest_choice import is_stored_each_step
+from .nest_plan import Plan, Use, uses_of
+from .sizes import product, sizes_of
+
+LARGE = 16 << 20
+"""Bytes of a tensor that no cache of a core holds."""
+AHEAD = 2048
+_LEAST, _LINE = 16, 64
+"""Bytes of a vector."""
+
+
+def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
+    """What a kernel writes past the caches: all of it, or nothing."""
+    if plan.vector is None or not isinstance(plan.vector.extent, int):
+        return []
+    targets = [u for u in uses_of(kernel, frame) if u.target]
+    scans = is_stored_each_step(kernel)
+    if not scans and (plan.over_reduced or plan.vector.extent % plan.lanes or frame.written):
+        return []
+    shifted = scans and plan.over_reduced
+    if not all(_is_wanted(u, frame) and _is_whole(u, plan, shifted) for u in targets):
+        return []
+    return targets
+
+
+def _is_wanted(use: Use, frame: Frame) -> bool:
+    """Whether a target is large, and not read again soon."""
+    tensor = use.access.tensor
+    return _is_large(tensor) and tensor not in frame.local and tensor not in frame.reread
+
+
+def _is_large(tensor: Tensor) -> bool:
+    size = product(sizes_of(tensor.shape))
+    return isinstance(size, int) and size * width(tensor.dtype) >= LARGE
+
+
+def _is_whole(use: Use, plan: Plan, shifted: bool) -> bool:
+    """Whether vectors of a target are at multiples of their size, but for where it begins; those
+    that are `shifted` are made so that they are, whatever the first lane is."""
+    assert plan.vector is not None
+    along, size = plan.vector.index, width(use.access.tensor.dtype)
+    bytes = plan.lanes * size
+    if not _LEAST <= bytes <= _LINE or use.form.others:
+        return False
+    steps = {i: n for i, n in use.form.indices.items() if i not in plan.fixed}
+    rest = [n for i, n in steps.items() if i is not along]
+    rest += [] if shifted else [use.form.constant]
+    return steps.get(along) == 1 and all(isinstance(n, int) and n * size % bytes == 0 for n in rest)
+
+
+def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], None]) -> None:
+    """The body, past the caches if what it writes lies as it should when it runs."""
+    targets = streamed(kernel, plan, frame)
+    if not targets:
+        body()
+        return
+    b = frame.builder
+    places = [frame.pointer(u.access.tensor) for u in targets]
+    bits = [b.pure(f"ptrtoint ptr {p} to i64", p) for p in places]
+    whole = bits[0]
+    for other in bits[1:]:
+        whole = b.pure(f"or i64 {whole}, {other}", whole, other)
+    rest = b.pure(f"and i64 {whole}, {_LINE - 1}", whole)
+    arms = b.branches(b.pure(f"icmp eq i64 {rest}, 0", rest))
+    b.declare("!0 = !{i32 1}")
+    with arms.then():
+        frame.streams = frozenset(u.access.tensor for u in targets)
+        ahead, frame.ahead = frame.ahead, {**_read_ahead(kernel, plan, frame), **frame.ahead}
+        body()
+        b.line("fence seq_cst")  # other threads see these stores only after it
+        frame.streams, frame.ahead = frozenset(), ahead
+    with arms.other():
+        body()
+
+
+def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
+    """The large tensors that are read along the vectors."""
+    assert plan.vector is not None
+    index = plan.vector.index
+    return {
+        u.access.tensor: AHEAD
+        for u in uses_of(kernel, frame)
+        if not u.target and u.form.indices.get(index) == 1 and _is_large(u.access.tensor)
+    }

@@ -1,0 +1,168 @@
+"""Chooses the blocks and the register tile of a product by fewer products, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ...dtypes import DType
+from ...ir.nodes import Tensor
+from .contraction_cost import equal_pieces, multiply_adds, tiles
+from .contraction_form import Form
+from .emit_access import extent_of
+from .emit_types import width
+from .kernels import Strides
+from .schedule import Side, Winograd
+from .target import Target
+from .window_cost import TURN, copying_of
+from .winograd_plan import (
+    POINTS,
+    TAPS,
+    TILE,
+    Filter,
+    WinogradPlan,
+    find_filter,
+    in_tiles,
+    with_tile,
+)
+
+_GAIN = 1.15
+"""How many times faster it must be: sums and differences lose a bit."""
+_LEAST = 16
+"""Channels for which it may pay."""
+_MOST_VECTORS = 4
+"""Vectors of a register tile that are worth a try."""
+_ELEMENTS, _PAIRS, _RESULTS = 75.0, 20.0, 40.0
+"""Cycles for 16 vectors of sums and differences of elements, what it takes more to collect them
+from rows, and for four of results."""
+_CALL = 40.0
+"""Cycles around a register tile."""
+_STORE = 8.0
+"""Cycles to store a vector of results."""
+_BYTES, _COLD = 8.0, 5.0
+"""Bytes of panels that come from beyond the caches of a core in a cycle, again and for the first
+time."""
+
+
+def choose_winograd(
+    form: Form,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+    most: float = math.inf,
+) -> Winograd | None:
+    """The schedule that is done soonest, if clearly before `most` cycles; None if there is none."""
+    if form.words is not None or not target.winograd:
+        return None
+    found: list[tuple[float, int, Winograd]] = []
+    sides: tuple[Side, Side] = ("left", "right")
+    for side in sides:
+        f = find_filter(form, side, strides, constant)
+        if isinstance(f, str) or extent_of(f.channel) < _LEAST:
+            continue
+        for s, cycles in _ways(f, side, strides, target):
+            found.append((cycles, len(found), s))
+    best = min(found, default=None)
+    return best[2] if best is not None and best[0] * _GAIN < most else None
+
+
+def _ways(
+    f: Filter, side: Side, strides: Strides, target: Target
+) -> Iterator[tuple[Winograd, float]]:
+    """Ways to compute it, and until when."""
+    shapes = list(_shapes(extent_of(f.lane), target, f.form.dtype))
+    for tall, wide in _blocks(f.line.tiles, f.row.tiles):
+        whole = in_tiles(f, tall, wide, strides, target)
+        if isinstance(whole, str):
+            return
+        made = copying_of(whole.box, strides) + _elements(whole)
+        for rows, vectors in shapes:
+            for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
+                w = with_tile(whole, rows, vectors, block, target)
+                if _fits(w, target):
+                    cycles = _until_done(w, made, target)
+                    yield Winograd(side, rows, vectors, tall, wide, block), cycles
+
+
+def _blocks(lines: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Numbers of tiles: some lines, or a part of one."""
+    yield from ((tall, rows) for tall in _even(lines))
+    yield from ((1, wide) for wide in _even(rows)[:-1])
+
+
+def _even(count: int) -> list[int]:
+    """Lengths of blocks of about equal size."""
+    return sorted({-(-count // n) for n in range(1, count + 1)})
+
+
+def _shapes(extent: int, target: Target, dtype: DType) -> Iterator[tuple[int, int]]:
+    """The register tiles that have as many rows as there is room for, or little fewer."""
+    wide = -(-extent // target.lanes(dtype))
+    highest: dict[int, int] = {}
+    for rows, vectors in tiles(target):
+        highest[vectors] = max(rows, highest.get(vectors, 0))
+    for rows, vectors in tiles(target):
+        if vectors <= min(wide, _MOST_VECTORS) and 4 * rows >= 3 * highest[vectors]:
+            yield rows, vectors
+
+
+def _lane_blocks(extent: int, panel: int) -> Iterator[int]:
+    """Lengths of equal blocks of whole panels."""
+    yield extent
+    panels = extent // panel if extent % panel == 0 else 1
+    yield from (extent // n for n in range(2, panels + 1) if panels % n == 0)
+
+
+def _fits(w: WinogradPlan, target: Target) -> bool:
+    """Whether what an item makes stays in the core's cache."""
+    return sum(w.scratch) * width(w.plan.form.dtype) <= target.l2 * 3 // 4
+
+
+def _until_done(w: WinogradPlan, made: float, target: Target) -> float:
+    """Cycles until all cores have done all chunks, `made` being those of making an item's matrices;
+    the constant comes from farthest away, and there is more of it than of the filter."""
+    chunks = -(-w.items // w.plan.grain)
+    each, cores = _item(w, made, target) * w.plan.grain, target.cores
+    even = -(-chunks // cores) if chunks < 8 * cores else chunks / cores
+    claimed = min(each / 10, 400.0) * chunks / cores
+    more = w.panels * width(w.plan.form.dtype) * (POINTS - TAPS * TAPS) / POINTS
+    return each * (even + 0.15) + claimed + more / cores / _COLD
+
+
+def _item(w: WinogradPlan, made: float, target: Target) -> float:
+    plan, bytes_of = w.plan, width(w.plan.form.dtype)
+    vectors = -(-w.lanes.length // plan.lanes)
+    cycles = made
+    for times, wide in equal_pieces(vectors, plan.vectors):
+        cycles += times * (_products(w, wide, target) + w.tiles * wide * _RESULTS)
+        cycles += times * w.tall * TILE * _storing(w, wide)
+    held = sum(w.scratch) * bytes_of
+    cycles *= 1.0 + held / target.l2 / 8
+    if w.panels * bytes_of + held <= target.l2 * 3 // 4:
+        return cycles
+    return cycles + POINTS * w.channels * w.lanes.length * bytes_of / _BYTES
+
+
+def _elements(w: WinogradPlan) -> float:
+    """Cycles of making the 16 matrices."""
+    if w.along_channels:
+        return w.tiles * -(-w.channels // w.plan.lanes) * _ELEMENTS
+    return w.channels * w.tall * -(-w.wide // w.plan.lanes) * (_ELEMENTS + _PAIRS)
+
+
+def _storing(w: WinogradPlan, vectors: int) -> float:
+    """Cycles of storing a line of results, in vectors along it or along lanes."""
+    rows, plan = TILE * w.wide, w.plan
+    if not plan.across:
+        return rows * vectors * _STORE
+    turned = vectors * -(-rows // plan.lanes)
+    return turned * (TURN + plan.lanes * _STORE)
+
+
+def _products(w: WinogradPlan, vectors: int, target: Target) -> float:
+    """Cycles of the 16 products for a panel."""
+    cycles = 0.0
+    for times, rows in equal_pieces(w.tiles, w.height):
+        work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
+        cycles += times * (w.channels * (max(work, latency, rows + vectors) / 2 + 0.8) + _CALL)
+    return POINTS * cycles

@@ -1,0 +1,324 @@
+"""Sums of products with a small constant filter by fewer products: Winograd's F(2x2, 3x3).
+
+    result[y, x] = sum over c, i, j of  d[c, y + i, x + j] * g[c, i, j]      (i, j < 3)
+
+Two results of a filter of three need four products instead of six, `A (G g * B d)`, where
+
+    B d = (d0 - d2, d1 + d2, d2 - d1, d1 - d3)
+    G g = (g0, (g0 + g1 + g2) / 2, (g0 - g1 + g2) / 2, g2)
+    A m = (m0 + m1 + m2, m1 - m2 - m3)
+
+(S. Winograd, Arithmetic complexity of computations, 1980; A. Lavin and S. Gray, Fast algorithms for
+convolutional neural networks, 2016, section 4). Done along y and x, four results take 16 products
+for each c instead of 36. B d is computed once for all results with other g, and A once for
+all c; so what remains are 16 products of matrices, of tiles x c by c x lanes, the lanes being the
+index that only the constant g gives to the result. `G g` is arranged in panels ahead of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ...ir.nodes import Access, Index, Skip, Tensor, integer
+from ...ir.rewrite import substitute
+from .contraction_form import Form, Operand, size
+from .contraction_plan import Plan, is_across, reduced_loops
+from .contraction_space import flat_form
+from .emit_access import extent_of, is_within, linear, shape_of
+from .emit_types import width
+from .kernels import Strides
+from .packing import Depth
+from .schedule import Winograd, impossible
+from .target import Target
+from .window_box import Cut, Staged, access_of, staged
+from .window_plan import grain_of, is_affine, is_given
+
+TAPS, TILE, POINTS = 3, 2, 16
+"""The filter's length, the results of a tile along an index, and products for each tile."""
+_WINDOW = TILE + TAPS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One of the two directions of the filter: an index of the result, and that of three values
+    which goes with it, against it if `flipped`."""
+
+    own: Index
+    tap: Index
+    dimension: int
+    flipped: bool
+
+    @property
+    def tiles(self) -> int:
+        return -(-extent_of(self.own) // TILE)
+
+    def first(self, access: Access) -> int:
+        """Where the elements of the first tile begin in a tensor."""
+        constant = linear(access.subscripts[self.dimension].index).constant
+        assert isinstance(constant, int)
+        return constant - (TAPS - 1) * self.flipped
+
+    def extent(self, access: Access) -> int:
+        """How many elements the tensor has along it."""
+        return shape_of(access.tensor.shape)[self.dimension]
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradPlan:
+    """How such a contraction is computed.
+
+    An item is a batch, values of the `fixed` indices, and a block of `tall` by `wide` tiles of
+    2 x 2 results, for a block of lanes. From `box`, where the other operand is read, it makes 16
+    matrices of tiles x channels.
+    """
+
+    plan: Plan
+    line: Axis
+    row: Axis
+    lane: Index
+    channel: Index
+    fixed: tuple[Index, ...]
+    tall: int
+    wide: int
+    lines: Cut
+    rows: Cut
+    lanes: Cut
+    box: Staged
+    height: int
+    """Rows of the register tile."""
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of an item."""
+        return self.tall * self.wide
+
+    @property
+    def channels(self) -> int:
+        return extent_of(self.channel)
+
+    @property
+    def along_channels(self) -> bool:
+        """Whether vectors of the box are along channels; else they are along its rows."""
+        return self.box.step(self.channel) == 1
+
+    @property
+    def in_place(self) -> bool:
+        """Whether elements are read from the tensor, not from a copy."""
+        return self.box.packing is None
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """How far apart neighbouring lines are where elements are read, and neighbouring rows."""
+        if self.in_place:
+            return self.box.step(self.line.own), self.box.step(self.row.own)
+        return self.box.step(self.lines.index), self.box.step(self.rows.index)
+
+    @property
+    def pitch(self) -> int:
+        """From tile to tile (along channels), or from channel to channel (along rows)."""
+        if not self.along_channels:
+            return self.tiles
+        return _apart(self.channels, self.plan.lanes, width(self.plan.form.dtype))
+
+    @property
+    def matrix(self) -> int:
+        """From one of the 16 matrices to the next: an odd number of vectors, so that their elements
+        are not on the same lines of the cache."""
+        rows = self.tiles if self.along_channels else self.channels
+        return _odd(rows * self.pitch + self.plan.lanes, self.plan.lanes)
+
+    @property
+    def sums(self) -> int:
+        """The same of the 16 products."""
+        return _odd(self.tiles * self.plan.panel, self.plan.lanes)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """How far apart the tile's rows and channels are in a matrix."""
+        return (self.pitch, 1) if self.along_channels else (1, self.pitch)
+
+    @property
+    def panels(self) -> int:
+        """Elements of the prepared constant for one batch."""
+        return POINTS * self.channels * self.plan.padded
+
+    @property
+    def choices(self) -> tuple[Index, ...]:
+        """What an item of a batch has a value of."""
+        return (*self.fixed, self.lines.number, self.rows.number, self.lanes.number)
+
+    @property
+    def items(self) -> int:
+        return self.plan.outer * size(self.choices)
+
+    @property
+    def scratch(self) -> tuple[int, int, int, int]:
+        """Elements of a copied box, of the matrices, of their products, and of a line of tiles of
+        results."""
+        results = TILE * TILE * self.wide * self.plan.panel
+        return self.box.elements, POINTS * self.matrix, POINTS * self.sums, results
+
+
+def _odd(elements: int, lanes: int) -> int:
+    return (-(-elements // lanes) | 1) * lanes
+
+
+def _apart(elements: int, lanes: int, bytes_of: int) -> int:
+    whole = -(-elements // lanes) * lanes
+    return whole + lanes if whole * bytes_of % 2048 == 0 else whole
+
+
+def winograd_plan(
+    form: Form, s: Winograd, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> WinogradPlan:
+    """The plan of a schedule; `Error` E0807 if a kernel cannot be computed so."""
+    plan = plan_of(form, s, strides, target, constant)
+    if isinstance(plan, str):
+        raise impossible(plan, form.kernel.name)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A contraction that has such a filter: what its indices are."""
+
+    form: Form
+    broadcast: Operand
+    vector: Operand
+    line: Axis
+    row: Axis
+    lane: Index
+    channel: Index
+
+    @property
+    def fixed(self) -> tuple[Index, ...]:
+        """The other indices of the operand that is not constant."""
+        return tuple(i for i in self.broadcast.indices if i not in (self.line.own, self.row.own))
+
+
+def find_filter(
+    form: Form, side: str, strides: Strides, constant: frozenset[Tensor]
+) -> Filter | str:
+    """The filter of a contraction whose `side` is constant, or why there is none."""
+    vector, broadcast = (form.left, form.right) if side == "left" else (form.right, form.left)
+    if not is_affine(broadcast):
+        return "an operand is not an element with linear subscripts"
+    lanes = [i for i in vector.indices if extent_of(i) > 1]
+    if len(lanes) != 1 or not is_given(vector, form, constant):
+        return "no operand is constant, with one index of its own"
+    axes = list(_axes(access_of(broadcast), broadcast, form))
+    taps = [axis.tap for axis in axes]
+    others = [k for k in reduced_loops(form) if k not in taps]
+    if len(axes) != 2 or len(others) != 1:
+        return "it is no sum over three by three neighbours and one index more"
+    steps = flat_form(form.kernel.targets[0], strides).steps
+    line, row = sorted(axes, key=lambda axis: -abs(steps.get(axis.own, 0)))
+    return Filter(form, broadcast, vector, line, row, lanes[0], others[0])
+
+
+def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
+    """The subscripts that are the sum of an own index and one of three values, which occur nowhere
+    else."""
+    used = [linear(s.index).steps for s in access.subscripts]
+    for dimension, steps in enumerate(used):
+        own = [i for i in steps if i in broadcast.indices]
+        taps = [i for i in steps if i in form.reduced]
+        if len(steps) != 2 or len(own) != 1 or len(taps) != 1:
+            continue
+        alone = all(sum(i in other for other in used) == 1 for i in steps)
+        unit = steps[own[0]] == 1 and abs(steps[taps[0]]) == 1
+        if alone and unit and extent_of(taps[0]) == TAPS and extent_of(own[0]) > 1:
+            yield Axis(own[0], taps[0], dimension, steps[taps[0]] < 0)
+
+
+def plan_of(
+    form: Form, s: Winograd, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> WinogradPlan | str:
+    """The plan of a schedule, or why there is none."""
+    found = find_filter(form, s.vector, strides, constant)
+    return found if isinstance(found, str) else plan_with(found, s, strides, target)
+
+
+def plan_with(f: Filter, s: Winograd, strides: Strides, target: Target) -> WinogradPlan | str:
+    """The plan of a schedule for a filter, or why there is none."""
+    whole = in_tiles(f, s.tall, s.wide, strides, target)
+    if isinstance(whole, str):
+        return whole
+    vectors = min(s.vectors, -(-extent_of(f.lane) // whole.plan.lanes))
+    if not 0 < s.rows * vectors <= 64:
+        return "a register tile has 1 to 64 vectors"
+    extent, panel = extent_of(f.lane), vectors * whole.plan.lanes
+    block = min(s.lane_block or extent, extent)
+    if block < extent and (extent % block or block % panel):
+        return "blocks are not of equal length, or cut a tile"
+    return with_tile(whole, s.rows, vectors, block, target)
+
+
+def in_tiles(
+    f: Filter, tall: int, wide: int, strides: Strides, target: Target
+) -> WinogradPlan | str:
+    """The plan with items of so many tiles (0: all), and the smallest register tile; or why there
+    is none."""
+    form, lanes = f.form, target.lanes(f.form.dtype)
+    tall, wide = min(tall or f.line.tiles, f.line.tiles), min(wide or f.row.tiles, f.row.tiles)
+    lines, rows = _blocks(f.line.own, tall), _blocks(f.row.own, wide)
+    box = _box(f, (lines, rows), target, strides)
+    if isinstance(box, str):
+        return box
+    indices = (*(i for i in f.broadcast.indices if i is not f.row.own), f.row.own)
+    plan = Plan(
+        form, replace(f.broadcast, indices=indices), f.vector, "packed", "prepared",
+        Depth((f.channel,), 0, extent_of(f.channel)), lanes, TILE * wide, 1, TILE * wide, lanes,
+        is_across(form, f.vector, strides),
+    )  # fmt: skip
+    all_lanes = Cut(f.lane, f.lane, extent_of(f.lane))
+    return WinogradPlan(
+        plan, f.line, f.row, f.lane, f.channel, f.fixed, tall, wide, lines, rows, all_lanes, box, 1
+    )
+
+
+def with_tile(w: WinogradPlan, rows: int, vectors: int, block: int, target: Target) -> WinogradPlan:
+    """The plan with another register tile, and blocks of lanes."""
+    number = Index(f"{w.lane.name}.block", integer(extent_of(w.lane) // block))
+    plan = replace(w.plan, vectors=vectors, lane_block=vectors * w.plan.lanes)
+    height = min(rows, w.tiles)
+    tiled = replace(w, plan=plan, lanes=Cut(w.lane, number, block), height=height)
+    return replace(tiled, plan=replace(plan, grain=grain_of(tiled.items, target)))
+
+
+def _blocks(own: Index, tiles: int) -> Cut:
+    """An index in blocks of so many tiles; the last may reach beyond its end."""
+    length = TILE * tiles
+    number = Index(f"{own.name}.block", integer(-(-extent_of(own) // length)))
+    padded = Index(own.name, integer(length * extent_of(number)))
+    return Cut(padded, number, length)
+
+
+def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -> Staged | str:
+    """Where tiles read the operand that is not constant: in place, or a copy that is zero beyond
+    what there is."""
+    access, lanes = access_of(f.broadcast), target.lanes(f.form.dtype)
+    steps = flat_form(access, strides).steps
+    if _may_read_in_place(f, access):
+        whole = extent_of(f.channel) % lanes == 0
+        if (steps.get(f.channel) == 1 and whole) or (steps.get(f.row.own) == 1 and target.masks):
+            return Staged(access, steps, 0, None, 0, 0)
+    subscripts = list(access.subscripts)
+    for axis, cut in zip((f.line, f.row), blocks, strict=True):
+        s = subscripts[axis.dimension]
+        index = substitute(s.index, {axis.own: cut.index})
+        subscripts[axis.dimension] = replace(s, index=index, rule=Skip())
+    operand = replace(f.broadcast, value=replace(access, subscripts=tuple(subscripts)))
+    for along in (f.channel, blocks[1].index):
+        if steps.get(f.row.own if along is blocks[1].index else along) == 1:
+            return staged(f.form, operand, along, lanes, f.fixed, blocks, strides)
+    return "vectors would not be contiguous"
+
+
+def _may_read_in_place(f: Filter, access: Access) -> bool:
+    """Whether elements lack only beyond the ends along the filter."""
+    axes = (f.line.dimension, f.row.dimension)
+    shape = shape_of(access.tensor.shape)
+    parts = zip(access.subscripts, shape, strict=True)
+    return all(d in axes or is_within(s.index, n) for d, (s, n) in enumerate(parts))

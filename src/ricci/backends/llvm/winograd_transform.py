@@ -1,0 +1,364 @@
+"""Writes the sums and differences around the products of `winograd_plan`, and the panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...dtypes import DType
+from ...ir.nodes import Expr, Tensor, integer
+from ...ir.rewrite import accesses
+from .builder import Builder
+from .contraction_form import size
+from .contraction_plan import MOST_CHUNKS, batch_of
+from .contraction_sides import batch_places, element
+from .contraction_space import Places, Step, Walk, chunk_range, merge, minus, plus, smin, times
+from .emit import Frame, Place
+from .emit_types import scalar_type, splat, tag, width, with_lanes
+from .kernels import KernelCode, Prepare, Strides
+from .packing import evaluate, store_step
+from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
+
+Values = Sequence[str]
+_WINDOW = TILE + TAPS - 1
+_UNROLLED = 4
+"""Vectors of a line of tiles that are written out, so that masks are made once."""
+
+
+class _Arithmetic:
+    """Sums and differences of vectors."""
+
+    def __init__(self, b: Builder, full: str) -> None:
+        self.b, self.full = b, full
+
+    def add(self, x: str, y: str) -> str:
+        return self.b.op(f"fadd {self.full} {x}, {y}")
+
+    def sub(self, x: str, y: str) -> str:
+        return self.b.op(f"fsub {self.full} {x}, {y}")
+
+    def of_elements(self, d: Values) -> list[str]:
+        """B d."""
+        sides = self.add(d[1], d[2]), self.sub(d[2], d[1])
+        return [self.sub(d[0], d[2]), *sides, self.sub(d[1], d[3])]
+
+    def of_products(self, m: Values) -> list[str]:
+        """A m."""
+        return [
+            self.add(m[0], self.add(m[1], m[2])),
+            self.sub(self.sub(m[1], m[2]), m[3]),
+        ]
+
+    def of_filter(self, g: Values, half: str) -> list[str]:
+        """G g."""
+        ends = self.add(g[0], g[2])
+        middle = [self.add(ends, g[1]), self.sub(ends, g[1])]
+        return [g[0], *(self.b.op(f"fmul {self.full} {x}, {half}") for x in middle), g[2]]
+
+
+def both_ways(square: Sequence[Values], along: Callable[[Values], list[str]]) -> list[list[str]]:
+    """A transform of the columns of a square, and then of its rows."""
+    columns = [along(column) for column in zip(*square, strict=True)]
+    return [along(row) for row in zip(*columns, strict=True)]
+
+
+def input_function() -> str:
+    return "kernel.winograd.elements"
+
+
+def output_function(vectors: int) -> str:
+    return f"kernel.winograd.results.{vectors}"
+
+
+def write_input(w: WinogradPlan) -> str:
+    """The functions that fill the matrices `%v`: of `%d`, the first element of an item, which is at
+    line `%y` and row `%x` of the tensor if it is read in place."""
+    b = Builder(
+        input_function(),
+        "ptr readonly %d, ptr noalias %v, i64 %y, i64 %x",
+        "internal void",
+        "noinline",
+    )
+    _Input(b, w).write()
+    b.line("ret void")
+    return _zeros(w) + b.text()
+
+
+_FOUR = range(_WINDOW)
+_ZEROS = "@kernel.winograd.zeros"
+
+
+def _zeros(w: WinogradPlan) -> str:
+    """What is read beyond the ends of a tensor."""
+    if not (w.in_place and w.along_channels):
+        return ""
+    _, scalar = _types(w)
+    return f"{_ZEROS} = internal constant [{w.channels} x {scalar}] zeroinitializer, align 64\n"
+
+
+class _Input:
+    """Writes how the elements of tiles are read, summed up and stored."""
+
+    def __init__(self, b: Builder, w: WinogradPlan) -> None:
+        self.b, self.w, self.lanes = b, w, w.plan.lanes
+        self.full, self.scalar = _types(w)
+        self.down, self.right = w.apart
+        self.arithmetic = _Arithmetic(b, self.full)
+
+    def write(self) -> None:
+        if self.w.along_channels:
+            self._along_channels()
+        else:
+            self._along_rows()
+
+    def _at(self, pointer: str, offset: str | int) -> str:
+        return element(self.b, self.scalar, pointer, str(offset))
+
+    def _store(self, square: Sequence[Values], to: str) -> None:
+        """One vector for each of the matrices."""
+        found = both_ways(square, self.arithmetic.of_elements)
+        for number, value in enumerate(x for row in found for x in row):
+            _store(self.b, self.w, value, self._at(to, number * self.w.matrix))
+
+    def _along_channels(self) -> None:
+        b, w = self.b, self.w
+        with b.loop(0, w.tall) as y, b.loop(0, w.wide) as x:
+            tile = plus(b, times(b, y.index, w.wide), x.index)
+            corner = times(b, y.index, TILE * self.down)
+            at = self._at("%d", plus(b, corner, times(b, x.index, TILE * self.right)))
+            to = self._at("%v", times(b, tile, w.pitch))
+            inner = [[self._at(at, i * self.down + j * self.right) for j in _FOUR] for i in _FOUR]
+            if not w.in_place:
+                self._channels(inner, to)
+                return
+            lines, rows = self._there(w.line, "%y", y.index), self._there(w.row, "%x", x.index)
+            whole = self._all([lines[0], lines[-1], rows[0], rows[-1]])
+            arms = b.branches(whole)
+            with arms.then():
+                self._channels(inner, to)
+            with arms.other():
+                self._channels(
+                    [
+                        [self._or_zeros(inner[i][j], self._all([lines[i], rows[j]])) for j in _FOUR]
+                        for i in _FOUR
+                    ],
+                    to,
+                )
+
+    def _there(self, axis: Axis, first: str, tile: str) -> list[str]:
+        """Which of the four places of a tile along an axis are in the tensor."""
+        b, extent = self.b, axis.extent(self.w.box.access)
+        place = plus(b, first, times(b, tile, TILE))
+        places = [plus(b, place, str(k)) for k in _FOUR]
+        return [b.pure(f"icmp ult i64 {p}, {extent}", p) for p in places]
+
+    def _all(self, conditions: Sequence[str]) -> str:
+        found, *rest = conditions
+        for other in rest:
+            found = self.b.pure(f"and i1 {found}, {other}", found, other)
+        return found
+
+    def _or_zeros(self, pointer: str, condition: str) -> str:
+        return self.b.op(f"select i1 {condition}, ptr {pointer}, ptr {_ZEROS}")
+
+    def _channels(self, pointers: Sequence[Values], to: str) -> None:
+        """All channels of a tile, whose elements are at some places."""
+        b = self.b
+        with b.loop(0, self.w.channels, self.lanes) as c:
+            square = [
+                [_load(b, self.full, self._at(p, c.index), self.w) for p in row] for row in pointers
+            ]
+            self._store(square, self._at(to, c.index))
+
+    def _along_rows(self) -> None:
+        """The vectors are every second element of a row. Those of the last tiles hold more than
+        there are, which the next ones write again."""
+        b, w = self.b, self.w
+        deep = w.box.step(w.channel)
+        with b.loop(0, w.channels) as c, b.loop(0, w.tall) as y:
+            start = plus(b, times(b, c.index, deep), times(b, y.index, TILE * self.down))
+            tile = plus(b, times(b, c.index, w.pitch), times(b, y.index, w.wide))
+            lines = self._there(w.line, "%y", y.index) if w.in_place else ["true"] * _WINDOW
+            if w.wide <= _UNROLLED * self.lanes:
+                for x in range(0, w.wide, self.lanes):
+                    self._rows(start, tile, str(x), lines)
+            else:
+                with b.loop(0, w.wide, self.lanes) as loop:
+                    self._rows(start, tile, loop.index, lines)
+
+    def _rows(self, start: str, tile: str, x: str, lines: Sequence[str]) -> None:
+        """The tiles of a vector, from number `x` of a line on."""
+        b = self.b
+        at = self._at("%d", plus(b, start, times(b, x, TILE)))
+        square = [self._every_second(self._at(at, i * self.down), x, lines[i]) for i in _FOUR]
+        self._store(square, self._at("%v", plus(b, tile, x)))
+
+    def _every_second(self, at: str, x: str, there: str) -> list[str]:
+        """The four elements of neighbouring windows of a row."""
+        b, lanes, found = self.b, self.lanes, []
+        for first in range(0, _WINDOW, 2):
+            ends = [self._row(at, x, first + n * lanes, there) for n in range(2)]
+            for odd in range(2):
+                picks = ", ".join(f"i32 {2 * k + odd}" for k in range(lanes))
+                pair = f"{self.full} {ends[0]}, {self.full} {ends[1]}"
+                found.append(b.op(f"shufflevector {pair}, <{lanes} x i32> <{picks}>"))
+        return found
+
+    def _row(self, at: str, x: str, offset: int, there: str) -> str:
+        """Neighbouring elements of a row, zero where there are none."""
+        b, pointer = self.b, self._at(at, offset)
+        if not self.w.in_place:
+            return _load(b, self.full, pointer, self.w)
+        place = plus(b, plus(b, "%x", times(b, x, TILE)), str(offset))
+        bits = with_lanes("i1", self.lanes)
+        mask = self._within(place)
+        mask = b.op(f"select i1 {there}, {bits} {mask}, {bits} zeroinitializer")
+        name = f"llvm.masked.load.{tag(self.scalar, self.lanes)}.p0"
+        b.declare(f"declare {self.full} @{name}(ptr, i32, {bits}, {self.full})")
+        align = width(self.w.plan.form.dtype)
+        zeros = f"{self.full} zeroinitializer"
+        return b.op(f"call {self.full} @{name}(ptr {pointer}, i32 {align}, {bits} {mask}, {zeros})")
+
+    def _within(self, place: str) -> str:
+        """Which of the elements from a place on are there."""
+        b, full = self.b, with_lanes("i64", self.lanes)
+        one = b.pure(f"insertelement {full} poison, i64 {place}, i64 0", place)
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        all_ = b.pure(f"shufflevector {full} {one}, {full} poison, {zeros}", one)
+        steps = ", ".join(f"i64 {k}" for k in range(self.lanes))
+        places = b.pure(f"add {full} {all_}, <{steps}>", all_)
+        extent = splat(str(self.w.row.extent(self.w.box.access)), "i64", self.lanes)
+        return b.pure(f"icmp ult {full} {places}, {extent}", places)
+
+
+def write_output(w: WinogradPlan, vectors: int) -> str:
+    """The function of `%m`, the products of a line of tiles, and `%c`, their results: two lines
+    that follow on one another."""
+    name = output_function(vectors)
+    b = Builder(name, "ptr noalias readonly %m, ptr noalias %c", "internal void", "noinline")
+    (full, scalar), panel = _types(w), w.plan.panel
+    with b.loop(0, w.wide) as x, b.loop(0, vectors * w.plan.lanes, w.plan.lanes) as v:
+        at = element(b, scalar, "%m", plus(b, times(b, x.index, panel), v.index))
+        square = [
+            [
+                _load(b, full, element(b, scalar, at, str((_WINDOW * i + j) * w.sums)), w)
+                for j in _FOUR
+            ]
+            for i in _FOUR
+        ]
+        to = element(b, scalar, "%c", plus(b, times(b, x.index, TILE * panel), v.index))
+        for i, row in enumerate(both_ways(square, _Arithmetic(b, full).of_products)):
+            for j, value in enumerate(row):
+                offset = (i * TILE * w.wide + j) * panel
+                _store(b, w, value, element(b, scalar, to, str(offset)))
+    b.line("ret void")
+    return b.text()
+
+
+def _types(w: WinogradPlan) -> tuple[str, str]:
+    scalar = scalar_type(w.plan.form.dtype)
+    return with_lanes(scalar, w.plan.lanes), scalar
+
+
+def _load(b: Builder, full: str, at: str, w: WinogradPlan) -> str:
+    return b.op(f"load {full}, ptr {at}, align {width(w.plan.form.dtype)}")
+
+
+def _store(b: Builder, w: WinogradPlan, value: str, at: str) -> None:
+    full, _ = _types(w)
+    b.line(f"store {full} {value}, ptr {at}, align {width(w.plan.form.dtype)}")
+
+
+# ------------------------------------------------------------------------ the constant
+
+
+def panels_of(w: WinogradPlan) -> Tensor:
+    """The tensor of the prepared constant."""
+    plan = w.plan
+    name = accesses(plan.vector.value)[0].tensor.name
+    count = size(batch_of(plan.vector, plan.form)) * w.panels
+    return Tensor(f"{name}.filters", plan.form.dtype, (integer(count),))
+
+
+def write_filters(w: WinogradPlan, tensor: Tensor, strides: Strides) -> Prepare:
+    """A kernel that prepares the constant, panel by panel: 16 matrices of channels x lanes."""
+    plan, frame = w.plan, Frame(strides)
+    b, panel = frame.builder, plan.panel
+    outer = batch_of(plan.vector, plan.form)
+    each = -(-plan.vector.extent // panel)
+    pieces = size(outer) * each
+    grain = -(-pieces // MOST_CHUNKS)
+    pointer, scalar = frame.pointer(tensor), scalar_type(plan.form.dtype)
+    with b.loop(*chunk_range(b, pieces, grain)) as chunk:
+        number = b.pure(f"udiv i64 {chunk.index}, {each}", chunk.index)
+        first = times(b, b.pure(f"urem i64 {chunk.index}, {each}", chunk.index), panel)
+        given = batch_places(b, outer, number)
+        live = smin(b, minus(b, str(plan.vector.extent), first), str(panel))
+        up = plus(b, live, str(plan.lanes - 1))
+        stride = b.pure(f"and i64 {up}, {-plan.lanes}", up) if up.startswith("%") else str(panel)
+        at = plus(b, times(b, number, w.panels), times(b, first, POINTS * w.channels))
+        to = element(b, scalar, pointer, at)
+        with b.loop(0, w.channels) as c:
+            places = given | {w.channel: Place(c.index)}
+            walk = Walk(merge(plan.vector.indices, [plan.vector.value], strides), plan.lanes)
+            walk.write(b, first, live, lambda s: _filter(frame, w, places, s, to, c.index, stride))
+    code = KernelCode(
+        frame.text(),
+        tuple(frame.tensors),
+        -(-pieces // grain),
+        frozenset(b.declarations),
+        sites=tuple(frame.sites),
+        work=4.0 * size(outer) * w.panels,
+        template="packing",
+    )
+    return Prepare(code, tensor)
+
+
+def _filter(
+    frame: Frame, w: WinogradPlan, places: Places, step: Step, to: str, channel: str, stride: str
+) -> None:
+    """The 16 vectors of some lanes and a channel, computed with the bits of a double."""
+    b, dtype = frame.builder, w.plan.form.dtype
+    here = places | step.places
+    square = [
+        [_wide(b, dtype, step, _tap(frame, w, here, step, (i, j))) for j in range(TAPS)]
+        for i in range(TAPS)
+    ]
+    full = with_lanes("double", step.lanes)
+    half = splat("0.5", "double", step.lanes)
+    arithmetic = _Arithmetic(b, full)
+    found = both_ways(square, lambda g: arithmetic.of_filter(g, half))
+    scalar = scalar_type(dtype)
+    column = plus(b, _times(b, channel, stride), step.flat)
+    per = times(b, stride, w.channels)
+    for number, value in enumerate(x for row in found for x in row):
+        at = element(b, scalar, to, plus(b, column, times(b, per, number)))
+        store_step(b, dtype, step, _narrow(b, dtype, step, value), at)
+
+
+def _times(b: Builder, x: str, y: str) -> str:
+    return b.pure(f"mul nsw i64 {x}, {y}", x, y)
+
+
+def _tap(frame: Frame, w: WinogradPlan, places: Places, step: Step, at: tuple[int, int]) -> str:
+    """An element of the constant."""
+    taps = {
+        axis.tap: Place(str(_turned(axis, k))) for axis, k in zip((w.line, w.row), at, strict=True)
+    }
+    value: Expr = w.plan.vector.value
+    return evaluate(frame, value, w.plan.form.dtype, places | taps, step)
+
+
+def _turned(axis: Axis, k: int) -> int:
+    return TAPS - 1 - k if axis.flipped else k
+
+
+def _wide(b: Builder, dtype: DType, step: Step, value: str) -> str:
+    scalar = scalar_type(dtype)
+    full, double = with_lanes(scalar, step.lanes), with_lanes("double", step.lanes)
+    return value if scalar == "double" else b.op(f"fpext {full} {value} to {double}")
+
+
+def _narrow(b: Builder, dtype: DType, step: Step, value: str) -> str:
+    scalar = scalar_type(dtype)
+    full, double = with_lanes(scalar, step.lanes), with_lanes("double", step.lanes)
+    return value if scalar == "double" else b.op(f"fptrunc {double} {value} to {full}")

@@ -1,0 +1,267 @@
+"""Writes the functions of a contraction by fewer products: see `winograd_plan`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.nodes import Subscript, integer
+from . import contraction_transpose as transpose
+from .contraction_cost import equal_pieces
+from .contraction_plan import batch_of
+from .contraction_results import call_results_of, write_results_of
+from .contraction_sides import aligned, batch_places, element, mark_written
+from .contraction_space import Space, chunk_range, decode, minus, plus, times
+from .emit import Frame, Place
+from .emit_access import extent_of
+from .emit_types import scalar_type, width
+from .kernels import KernelCode, Strides
+from .microkernel import Tile, call_tile, declarations, write_tile
+from .packing import Block, contiguous_depth, write_packing
+from .tile_step import ahead_of
+from .window_box import Cut, flat_number
+from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
+from .winograd_transform import (
+    input_function,
+    output_function,
+    panels_of,
+    write_filters,
+    write_input,
+    write_output,
+)
+
+_STRETCH = 128
+"""Terms that are added one by one, at most."""
+
+
+def write_winograd(plan: WinogradPlan, strides: Strides) -> KernelCode:
+    """The code of a plan."""
+    return _Writer(plan, strides).code()
+
+
+class _Writer:
+    def __init__(self, w: WinogradPlan, strides: Strides) -> None:
+        self.w, self.plan, self.strides = w, w.plan, strides
+        self.form = w.plan.form
+        self.frame = Frame(strides)
+        self.b = self.frame.builder
+        self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
+        mark_written(self.frame, self.form)
+        self.filters = panels_of(w)
+        self.tiles: dict[str, Tile] = {}
+        self.outputs: set[int] = set()
+        self.results: set[tuple[int, int]] = set()
+
+    def code(self) -> KernelCode:
+        plan, w = self.plan, self.w
+        self._kernel()
+        functions = self._functions()
+        products = w.items * w.tiles * POINTS * w.channels * w.lanes.length
+        return KernelCode(
+            self.frame.text(functions),
+            tuple(self.frame.tensors),
+            -(-w.items // plan.grain),
+            frozenset(self.b.declarations),
+            sum(self._layout()),
+            tuple(self.frame.sites),
+            products / (3.0 * plan.lanes),
+            (write_filters(w, self.filters, self.strides),),
+            tuple(self.frame.symbols),
+            template="winograd",
+        )
+
+    def _functions(self) -> str:
+        """The functions that the kernel calls."""
+        w, plan, dtype = self.w, self.plan, self.form.dtype
+        text = write_input(w)
+        turning = {plan.lanes} if plan.across else set()
+        p = w.box.packing
+        if p is not None:
+            text += write_packing(self.frame, p, self.strides)
+            if contiguous_depth(p.operand, p.depth, p.lanes, self.strides) is not None:
+                turning.add(p.lanes)
+        for tile in self.tiles.values():
+            text += write_tile(tile)
+            self.b.declarations |= declarations(tile)
+        text += "".join(write_output(w, vectors) for vectors in sorted(self.outputs))
+        for rows, live in sorted(self.results):
+            text += write_results_of(self.frame, plan, self.strides, rows, live, live)
+        for lanes in turning:
+            self.b.declarations |= transpose.declarations(dtype, lanes)
+            text += transpose.write_transpose(dtype, lanes)
+        return text
+
+    # ------------------------------------------------------------------ kernel
+
+    def _layout(self) -> list[int]:
+        """Bytes of the parts of the thread's scratch: see `WinogradPlan.scratch`."""
+        return [aligned((n + self.plan.lanes) * self.bytes) for n in self.w.scratch]
+
+    def _kernel(self) -> None:
+        b, w = self.b, self.w
+        layout = self._layout()
+        self.at = [
+            b.pure(f"getelementptr i8, ptr %scratch, i64 {sum(layout[:n])}") for n in range(4)
+        ]
+        per = w.items // self.plan.outer
+        begin, end = chunk_range(b, w.items, self.plan.grain)
+        with b.loop(begin, end, carried=[("i64", "-1")]) as item:
+            self.outer, part = "0", item.index
+            if self.plan.outer > 1:
+                self.outer = b.pure(f"udiv i64 {item.index}, {per}", item.index)
+                part = minus(b, item.index, times(b, self.outer, per))
+            self.places = batch_places(b, self.form.batch, self.outer)
+            choices = tuple((i,) for i in w.choices if extent_of(i) > 1)
+            self.places |= decode(b, Space(choices), part)
+            number = item.index
+            if extent_of(w.lanes.number) > 1:
+                number = b.pure(f"udiv i64 {number}, {extent_of(w.lanes.number)}", number)
+            with b.when(b.op(f"icmp ne i64 {number}, {item.values[0]}")):
+                self._elements()
+            self._products()
+            item.carry([number])
+
+    def _begin(self, cut: Cut) -> str:
+        """Where the block of an item begins."""
+        if extent_of(cut.number) == 1:
+            return "0"
+        return times(self.b, self.places[cut.number].base or "0", cut.length)
+
+    def _elements(self) -> None:
+        """Makes the matrices of the elements of an item."""
+        b, w, box = self.b, self.w, self.w.box
+        y, x = self._first(w.line, w.lines), self._first(w.row, w.rows)
+        p = box.packing
+        if p is None:
+            at = self._in_place(y, x)
+        else:
+            depth, count = p.depth, str(p.operand.extent)
+            whole = Block("0", "0", str(depth.cut), str(depth.extent), "0")
+            number = flat_number(b, self.places, p.outer)
+            b.line(p.call(number, "0", count, str(box.pitch), whole, self.at[0]))
+            at = element(b, self.scalar, self.at[0], str(self._corner()))
+        places = f"i64 {y}, i64 {x}"
+        b.line(f"call void @{input_function()}(ptr {at}, ptr {self.at[1]}, {places})")
+
+    def _first(self, axis: Axis, cut: Cut) -> str:
+        """Where in the tensor the elements of an item begin."""
+        return plus(self.b, self._begin(cut), str(axis.first(self.w.box.access)))
+
+    def _corner(self) -> int:
+        """Where in the copy the first element of the first tile and channel is."""
+        box = self.w.box
+        flipped = [axis.tap for axis in (self.w.line, self.w.row) if axis.flipped]
+        return box.start + sum((TAPS - 1) * box.step(tap) for tap in flipped)
+
+    def _in_place(self, y: str, x: str) -> str:
+        """The first element of the first tile and channel; it may be before the tensor."""
+        b, w = self.b, self.w
+        access = w.box.access
+        subscripts = list(access.subscripts)
+        for axis in (w.line, w.row):
+            subscripts[axis.dimension] = Subscript(integer(0))
+        first = replace(access, subscripts=tuple(subscripts))
+        known = self.places | {w.channel: Place(None)}
+        start = self.frame.point(1, known).address(first).pointer
+        down, right = w.apart
+        offset = plus(b, times(b, y, down), times(b, x, right))
+        return element(b, self.scalar, start, offset)
+
+    # ---------------------------------------------------------------- products
+
+    def _products(self) -> None:
+        """Panel by panel of an item's lanes."""
+        b, w, panel = self.b, self.w, self.plan.panel
+        first = self._begin(w.lanes)
+        full = w.lanes.length // panel * panel
+        if full:
+            with b.loop(0, full, panel) as loop:
+                self._panel(plus(b, first, loop.index), panel)
+        if w.lanes.length > full:
+            self._panel(plus(b, first, str(full)), w.lanes.length - full)
+
+    def _panel(self, lane: str, live: int) -> None:
+        """All products and results of an item for a panel that begins at a lane."""
+        b, w, plan = self.b, self.w, self.plan
+        vectors = -(-live // plan.lanes)
+        offset = times(b, lane, POINTS * w.channels)
+        if plan.outer > 1:
+            number = flat_number(b, self.places, batch_of(plan.vector, self.form))
+            offset = plus(b, offset, times(b, number, w.panels))
+        panel = element(b, self.scalar, self.frame.pointer(self.filters), offset)
+        stride = vectors * plan.lanes
+        with b.loop(0, POINTS) as point:
+            elements = element(b, self.scalar, self.at[1], times(b, point.index, w.matrix))
+            filters = times(b, point.index, w.channels * stride)
+            filters = element(b, self.scalar, panel, filters)
+            sums = element(b, self.scalar, self.at[2], times(b, point.index, w.sums))
+            begin = 0
+            for times_, rows in equal_pieces(w.tiles, w.height):
+                with b.loop(begin, begin + times_ * rows, rows) as row:
+                    self._tile((elements, filters, sums), row.index, rows, vectors)
+                begin += times_ * rows
+        self.outputs.add(vectors)
+        with b.loop(0, w.tall) as line:
+            sums = element(b, self.scalar, self.at[2], times(b, line.index, w.wide * plan.panel))
+            b.line(f"call void @{output_function(vectors)}(ptr {sums}, ptr {self.at[3]})")
+            self._lines(line.index, lane, live)
+
+    def _tile(self, matrices: tuple[str, str, str], row: str, rows: int, vectors: int) -> None:
+        """One register tile of one of the 16 products, in stretches of a few terms."""
+        b, w, plan = self.b, self.w, self.plan
+        elements, filters, sums = matrices
+        stride, (down, deep) = vectors * plan.lanes, w.steps
+        tile = Tile(
+            self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
+            ahead=ahead_of(stride, self.form.dtype),
+        )  # fmt: skip
+        self.tiles[tile.name] = tile
+        a = element(b, self.scalar, elements, times(b, row, down))
+        c = element(b, self.scalar, sums, times(b, row, plan.panel))
+        stretches = -(-w.channels // _STRETCH)
+        length, begin = -(-w.channels // stretches), 0
+        while begin < w.channels:
+            count = min(length, w.channels - begin)
+            at = element(b, self.scalar, a, str(begin * deep))
+            v = element(b, self.scalar, filters, str(begin * stride))
+            b.line(call_tile(tile, at, v, str(count), c, "true" if begin == 0 else "false"))
+            begin += count
+
+    # ----------------------------------------------------------------- results
+
+    def _lines(self, line: str, lane: str, live: int) -> None:
+        """Stores the results of a line of tiles: two lines, of which the last may not be there."""
+        b, w = self.b, self.w
+        extent = extent_of(w.line.own)
+        base = self._begin(w.lines)
+        for n in range(TILE):
+            y = plus(b, plus(b, base, times(b, line, TILE)), str(n))
+            offset = n * TILE * w.wide * self.plan.panel
+            sums = element(b, self.scalar, self.at[3], str(offset))
+            if w.line.tiles % w.tall == 0 and (n == 0 or extent % TILE == 0):
+                self._line(sums, y, lane, live)
+            else:
+                with b.when(b.op(f"icmp slt i64 {y}, {extent}")):
+                    self._line(sums, y, lane, live)
+
+    def _line(self, sums: str, y: str, lane: str, live: int) -> None:
+        """Stores a line of results; that of the last block may be shorter."""
+        b, w = self.b, self.w
+        x, length = self._begin(w.rows), w.rows.length
+        rest = extent_of(w.row.own) - (extent_of(w.rows.number) - 1) * length
+        places = self.places | {w.line.own: Place(y), w.row.own: Place(x), w.lane: Place(lane)}
+        row = flat_number(b, places, self.plan.broadcast.indices)
+        columns = flat_number(b, places, self.plan.vector.indices)
+
+        def store(rows: int) -> None:
+            self.results.add((rows, live))
+            b.line(call_results_of(sums, self.outer, row, rows, columns, live))
+
+        if rest == length or extent_of(w.rows.number) == 1:
+            store(rest)
+            return
+        last = b.op(f"icmp eq i64 {x}, {extent_of(w.row.own) - rest}")
+        arms = b.branches(last)
+        with arms.then():
+            store(rest)
+        with arms.other():
+            store(length)

@@ -1,0 +1,137 @@
+"""Convolutions by fewer products give what NumPy gives in float64: in all layouts, sizes, blocks
+and tiles, whatever is done to the sums."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from ricci.backends.llvm.contraction import choose, form_of
+from ricci.backends.llvm.schedule import Side, Winograd
+from ricci.backends.llvm.target import Target, host
+from ricci.backends.llvm.winograd_plan import WinogradPlan, plan_of
+from ricci.diagnostics import Error
+from ricci.ir.nodes import Index, Skip, Subscript
+from ricci.runtime.options import Options, as_options
+
+from .cases import Case, binary, convolution, index, size_of
+from .test_prepared import TARGETS, Drawn, Strides, compare
+
+HOST = host()
+
+
+class Small(Drawn):
+    """A random convolution of three by three with constant weights, and layouts for it."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.channel = index("c", self.r.choice([2, 8, 16, 21, 32, 130, 290]))
+        self.places = [self._three(name) for name in self.r.choice(["yx", "xy"])]
+
+    def _three(self, name: str) -> tuple[Index, Index, Subscript, int]:
+        """An index of places, one of the filter, the subscript of both, and the extent read."""
+        place, kernel = index(name, self.r.choice([2, 3, 5, 6, 8, 9, 14, 17])), index(f"k{name}", 3)
+        pad = self.r.choice([0, 1, 1, 2])
+        e = binary("sub", binary("add", place, kernel), pad)
+        if self.r.random() < 0.2:  # the other way round
+            e = binary("add", binary("sub", place, kernel), 2 - pad)
+        extent = max(1, size_of(place) + 2 - 2 * pad)
+        return place, kernel, Subscript(e, Skip() if pad else None), extent
+
+
+def ways(
+    case: Case, strides: Strides, target: Target, r: random.Random
+) -> Iterator[tuple[Winograd, WinogradPlan]]:
+    """Tiles of any rows, blocks of any length."""
+    form = form_of(case.kernel, strides)
+    assert form is not None
+    access = form.left.access
+    side: Side = "left" if access is not None and access.tensor.name == "w" else "right"
+    for _ in range(40):
+        vectors = r.choice([1, 2, 3])
+        schedule = Winograd(
+            side, r.choice([1, 2, 3, 5, 7, 14]), vectors, r.choice([0, 1, 2, 3]),
+            r.choice([0, 0, 1, 2, 3]), r.choice([0, 1, 2]) * vectors * target.lanes(form.dtype),
+        )  # fmt: skip
+        plan = plan_of(form, schedule, strides, target, case.constant)
+        if not isinstance(plan, str):
+            yield schedule, plan
+
+
+def check_random(seed: int, each: int) -> list[WinogradPlan]:
+    """Compares a random convolution under some schedules; their plans."""
+    drawn = Small(seed)
+    case = drawn.case()
+    strides = drawn.strides(case)
+    points = math.prod(size_of(i) for i in (*case.kernel.domain, *case.kernel.reduced))
+    if points > 5_000_000:
+        return []
+    target = drawn.r.choice(TARGETS)
+    chosen = list(islice(ways(case, strides, target, drawn.r), each))
+    for schedule, _ in chosen:
+        compare(case, schedule, strides, target)
+    return [plan for _, plan in chosen]
+
+
+def test_random_convolutions() -> None:
+    plans = [plan for seed in range(40) for plan in check_random(seed, 2)]
+    assert len(plans) > 20
+    assert {plan.along_channels for plan in plans} == {True, False}
+    assert {plan.plan.across for plan in plans} == {True, False}
+    assert {plan.box.packing is None for plan in plans} == {True, False}
+    assert {plan.line.flipped or plan.row.flipped for plan in plans} == {True, False}
+    assert any(plan.lines.length % 4 and size_of(plan.line.own) % 2 for plan in plans)
+    assert any(size_of(plan.rows.number) > 1 for plan in plans)
+    assert any(size_of(plan.lanes.number) > 1 for plan in plans)
+    assert any(plan.channels > 128 for plan in plans)
+
+
+def test_a_large_image_is_computed_so_by_choice() -> None:
+    case = convolution(1, (64, 64), (28, 28), 3, pad=1, bias=True)
+    chosen = choose(case.kernel, {}, HOST, case.constant)
+    assert isinstance(chosen, Winograd)
+    compare(case, chosen, {}, HOST)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        convolution(1, (64, 64), (28, 28), 3, pad=1, stride=2),
+        convolution(1, (64, 64), (28, 28), 3, pad=2, dilation=2),
+        convolution(1, (64, 64), (28, 28), 5, pad=2),
+        replace(convolution(1, (64, 64), (28, 28), 3, pad=1), constant=frozenset()),
+    ],
+    ids=["stride", "dilation", "five", "not constant"],
+)
+def test_what_has_no_such_filter_is_not_computed_so(case: Case) -> None:
+    assert not isinstance(choose(case.kernel, {}, HOST, case.constant), Winograd)
+    with pytest.raises(Error) as caught:
+        compare(case, Winograd("right", 14, 2, 1, 0, 0), {}, HOST)
+    assert [d.code for d in caught.value.diagnostics] == ["E0807"]
+
+
+def test_few_channels_or_cold_weights_are_not_worth_it() -> None:
+    for case in (
+        convolution(1, (4, 64), (28, 28), 3, pad=1),
+        convolution(1, (512, 512), (7, 7), 3, pad=1),
+    ):
+        assert not isinstance(choose(case.kernel, {}, HOST, case.constant), Winograd)
+
+
+def test_it_can_be_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = convolution(1, (64, 64), (28, 28), 3, pad=1)
+    asked = as_options({"winograd": False})
+    assert as_options(asked.to_json()) == asked
+    forbidden = asked.of(HOST)
+    assert not isinstance(choose(case.kernel, {}, forbidden, case.constant), Winograd)
+    monkeypatch.setenv("RICCI_WINOGRAD", "0")
+    assert Options().of(HOST) == forbidden
+    assert Options(winograd=True).of(forbidden) == HOST
+    with pytest.raises(Error) as caught:
+        as_options({"winograd": "no"})
+    assert [d.code for d in caught.value.diagnostics] == ["E0801"]
