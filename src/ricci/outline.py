@@ -19,8 +19,8 @@ from typing import Any
 from .diagnostics import Error
 from .dtypes import DType
 from .frontends.reading import read_source
-from .frontends.skriptnd.library_files import is_library_source, library_source
 from .frontends.skriptnd.module_files import Main, local_path
+from .frontends.skriptnd.standard_files import is_library_source, library_source
 from .ir.nodes import Graph, Port, Tensor, integer
 from .ir.rewrite import all_steps
 from .ir.shapes import as_int

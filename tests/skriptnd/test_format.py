@@ -17,8 +17,8 @@ from ricci.frontends.layout import Align, Comment, Line, Whole, render
 from ricci.frontends.skriptnd import format as formatter
 from ricci.frontends.skriptnd import syntax as s
 from ricci.frontends.skriptnd.lexer import find_comments, tokenize
-from ricci.frontends.skriptnd.library_files import STDLIB
 from ricci.frontends.skriptnd.parser import parse_module
+from ricci.frontends.skriptnd.standard_files import STDLIB
 from ricci.source import Source
 
 ROOT = Path(__file__).parent.parent.parent

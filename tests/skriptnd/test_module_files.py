@@ -9,7 +9,7 @@ import pytest
 
 from ricci.diagnostics import Error, Report
 from ricci.frontends import reading
-from ricci.frontends.skriptnd import library_files, parser, standard_library
+from ricci.frontends.skriptnd import parser, standard_files, standard_library
 from ricci.frontends.skriptnd.modules import Program, load_file, load_folder, load_text
 
 GRAPH = "graph G { @input { x: real[2]; } @output { y: real[2]; } @compose { y = x; } }"
@@ -193,7 +193,7 @@ def test_byte_order_mark_and_line_ends(write: Write) -> None:
 
 # --------------------------------------------------------------- standard library
 
-LIBRARY = sorted(library_files.STDLIB.glob("*.sknd"))
+LIBRARY = sorted(standard_files.STDLIB.glob("*.sknd"))
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda p: p.stem)

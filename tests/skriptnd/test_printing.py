@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ricci.diagnostics import Report
-from ricci.frontends.skriptnd import library_files, parser, printer
+from ricci.frontends.skriptnd import parser, printer, standard_files
 from ricci.frontends.skriptnd import syntax as s
 from ricci.source import Source
 from tests.skriptnd.trees import Trees
@@ -15,7 +15,7 @@ from tests.skriptnd.trees import Trees
 HERE = Path(__file__).parent
 PROGRAMS = sorted(
     [
-        *library_files.STDLIB.glob("*.sknd"),
+        *standard_files.STDLIB.glob("*.sknd"),
         *(HERE.parent / "programs").glob("*.sknd"),
         *(HERE / "accepted").glob("*.sknd"),
     ]

@@ -26,8 +26,8 @@ from .compose_inputs import bind_graph_inputs
 from .evaluate import Evaluator
 from .invoke import compose_invocation, compose_operator
 from .labels import Scope, Wanted, item_name, passes_through
-from .library_files import is_library_source
 from .modules import Program
+from .standard_files import is_library_source
 from .values import DTYPES, DynamicPack, Item, Value, fail, from_expr
 
 

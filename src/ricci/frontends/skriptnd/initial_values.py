@@ -9,8 +9,8 @@ from __future__ import annotations
 import zlib
 
 from . import syntax as s
-from .library_files import is_library_source
 from .parser import children
+from .standard_files import is_library_source
 
 
 def draws_numbers(operator: s.Operator) -> bool:

@@ -17,9 +17,9 @@ from ...diagnostics import Error, Report
 from ...source import Source
 from ..reading import make_source, read_source
 from . import syntax as s
-from .library_files import STDLIB
 from .module_files import local_path, main_of_file, main_of_folder
 from .parser import parse_module
+from .standard_files import STDLIB
 from .standard_library import Operators, is_library, standard_module, standard_names
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import overload
 from ...diagnostics import Report
 from ...source import Source
 from . import syntax as s
-from .library_files import STDLIB, is_library_source, library_source
 from .parser import parse_part
+from .standard_files import STDLIB, is_library_source, library_source
 
 _DEFINITION = re.compile(r"^(?:public )?operator (\w+) \{$.*?^\}$", re.MULTILINE | re.DOTALL)
 

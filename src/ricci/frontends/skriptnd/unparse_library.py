@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir import nodes, rewrite, shapes
-from .library_files import is_library_source
+from .standard_files import is_library_source
 from .unparse_expressions import type_name
 
 
