@@ -52,6 +52,10 @@ Start = Callable[[str, int, dict[str, np.ndarray]], Callable[[], Any]]
 
 def start_ricci() -> Start:
     import ricci
+    from ricci import api, outline  # with what `import ricci` leaves for when it is needed
+    from ricci.runtime import executable
+
+    assert api and outline and executable
 
     def start(path: str, threads: int, arrays: dict[str, np.ndarray]) -> Callable[[], Any]:
         run = ricci.load(path).compile(threads=threads)
@@ -119,10 +123,12 @@ def in_a_process(side: str, path: Path, inputs: Path, threads: int, cache: Path)
 
 
 def largest_live_set(model: Any) -> int:
-    """Bytes of the intermediate tensors of the compiled program that are alive at once."""
+    """Bytes of the intermediate tensors of the compiled program that are alive at once, where
+    something made in place of another counts as both."""
     from ricci.dtypes import DType, Types
-    from ricci.ir.loops import tensors_touched
+    from ricci.ir.loops import Reduce, tensors_touched, tensors_written
     from ricci.ir.nodes import Tensor
+    from ricci.passes.in_place import tensors_read
     from ricci.passes.memory import size_of
     from ricci.passes.pipeline import lower
 
@@ -140,7 +146,10 @@ def largest_live_set(model: Any) -> int:
             if first <= position <= last:
                 place = program.buffers[tensor].offset
                 sizes[place] = max(sizes.get(place, 0), size_of(tensor))
-        return sum(sizes.values())
+        kernel = program.kernels[position]
+        read = tensors_read(kernel) if isinstance(kernel, Reduce) else []
+        replaced = set(read) & set(tensors_written(kernel)) & spans.keys()
+        return sum(sizes.values()) + sum(map(size_of, replaced))
 
     return max(map(alive, range(len(program.kernels))))
 

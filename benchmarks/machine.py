@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ricci.runtime.peak import LARGEST, peak
+from ricci.runtime.peak import LARGEST, Loop
 
 PACKAGES = ("ricci", "numpy", "llvmlite", "onnxruntime", "openvino", "torch")
 
@@ -26,7 +26,7 @@ def description(threads: int) -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "peak GFLOP/s": round(peak(threads).flops() / 1e9, 1),
+        "peak GFLOP/s": round(Loop("compute", threads).rate() / 1e9, 1),
         "memory GB/s": bandwidths(threads, LARGEST),
         "cache GB/s": bandwidths(threads, 1 << 20),
     }
@@ -34,7 +34,7 @@ def description(threads: int) -> dict[str, Any]:
 
 def bandwidths(threads: int, footprint: int) -> dict[str, float]:
     return {
-        kind: round(peak(threads).bandwidth(kind, footprint) / 1e9, 1) for kind in ("read", "copy")
+        kind: round(Loop(kind, threads, footprint).rate() / 1e9, 1) for kind in ("read", "copy")
     }
 
 

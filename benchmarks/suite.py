@@ -4,8 +4,9 @@
 
 All sides of a row are called in turns in one process, with the same number of threads. The errors
 are those against PyTorch in float64. The share is what is reached of the nearest limit of this
-machine, measured in the same run: multiply-adds, or the bytes of inputs, weights and outputs moved
-once, beside a loop that only reads, or copies, as many bytes.
+machine: multiply-adds, or the bytes of inputs, weights and outputs moved once. The loops that tell
+what the limits are, which only multiply and add, read, or copy as many bytes, take their turns with
+the sides of the row, so that all of them meet the same neighbours.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import copy
 import gc
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ricci.runtime.peak import peak
+from ricci.runtime.peak import Loop
 
 from . import (
     cases_comprehensions,
@@ -34,7 +36,7 @@ from . import (
 from .cases import Array, Case, Row
 from .charts import draw_charts
 from .machine import description
-from .measure import busy_processes, scaled_error, set_peer_threads, time_alternately
+from .measure import Timing, busy_processes, scaled_error, set_peer_threads, time_alternately
 from .peers import PEERS, Side, available, keep_freed_memory, ours, picked
 from .report import Result, as_data, summary, table
 
@@ -46,6 +48,18 @@ SOURCES = [
     cases_streaming,
     cases_quantised,
 ]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A loop that does nothing else than what a row needs, and how much of that it needs."""
+
+    loop: Loop
+    amount: float
+
+    def seconds(self, timing: Timing) -> float:
+        """How long the row would take at the rate of the loop."""
+        return timing.median * self.amount / self.loop.amount
 
 
 def rows() -> Iterator[Row]:
@@ -93,9 +107,11 @@ def measure(row: Row, names: list[str], options: argparse.Namespace) -> Result:
     running = sides(case, names, threads, expected)
     errors = {side.name: error_of(side, expected, case.different) for side in running}
     moved, limits = bounds(case, expected, threads)
+    calls = {side.name: side.call for side in running}
     with busy_processes(row.busy):
-        timings = time_alternately({side.name: side.call for side in running}, options.rounds)
-    return Result(row, timings, errors, case.flops, moved, limits)
+        timings = time_alternately(calls | {n: x.loop for n, x in limits.items()}, options.rounds)
+    seconds = {n: limit.seconds(timings.pop(n)) for n, limit in limits.items()}
+    return Result(row, timings, errors, case.flops, moved, seconds)
 
 
 def error_of(side: Side, expected: Array, different: float) -> float:
@@ -108,8 +124,8 @@ def error_of(side: Side, expected: Array, different: float) -> float:
     return error
 
 
-def bounds(case: Case, expected: Array, threads: int) -> tuple[int, dict[str, float]]:
-    """Bytes that must be moved, and the least seconds for each limit of the machine.
+def bounds(case: Case, expected: Array, threads: int) -> tuple[int, dict[str, Limit]]:
+    """Bytes that must be moved, and the limits of the machine.
 
     What is read once and hardly written is held against a loop that only reads, anything else
     against one that copies; of as many bytes as the arrays have.
@@ -119,10 +135,9 @@ def bounds(case: Case, expected: Array, threads: int) -> tuple[int, dict[str, fl
     written = expected.size * size
     moved = (held if case.read is None else case.read) + written
     kind = "copy" if written * 8 >= moved else "read"
-    limits = {
-        "FMA": case.flops / peak(threads).flops(),
-        kind: moved / peak(threads).bandwidth(kind, held + written),
-    }
+    limits = {kind: Limit(Loop(kind, threads, held + written), moved)}
+    if case.flops:
+        limits["FMA"] = Limit(Loop("compute", threads), case.flops)
     return moved, limits
 
 

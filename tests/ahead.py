@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +17,21 @@ from typing import Any
 
 import numpy as np
 
+import ricci
 from ricci.backends.llvm.jit import Library
 from ricci.runtime.pool import this_machine
 
+CC, CXX = shutil.which("cc"), shutil.which("c++")
+DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.nnef2"
+
+ALWAYS = {"calloc", "free", "memcpy", "memset"}
+ARM = {"getauxval"}
+MAPPING = {"open", "lseek", "mmap", "munmap", "close"}
+THREADS = {
+    "pthread_create", "pthread_join", "pthread_sigmask", "sched_getaffinity", "sched_getcpu",
+    "sched_setaffinity", "sched_yield", "syscall",
+}  # fmt: skip
+"""The functions of the system that the page about building names."""
 DTYPES = {"float32": "f4", "float64": "f8", "float16": "f2", "bfloat16": "u2", "bool": "?"}
 
 
@@ -175,3 +189,79 @@ class _Call:
             return int(value.ctypes.data)
         self._tables.append(np.array([*(x.ctypes.data for x in value), 0], np.int64))
         return int(self._tables[-1].ctypes.data)
+
+
+# ------------------------------------------------------------------ with a compiler
+
+
+def compile_c(paths: tuple[Path, ...], source: Path, compiler: str, *flags: str) -> Path:
+    """A program of a source and the object."""
+    program = source.with_suffix("")
+    strict = ["-Wall", "-Wextra", "-pedantic", "-Werror", *flags]
+    files = [str(source), str(find(paths, ".o")), "-o", str(program), "-lm", "-lpthread"]
+    done = subprocess.run([compiler, *strict, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+def run_example(paths: tuple[Path, ...], *arguments: str) -> dict[str, np.ndarray]:
+    """What the example prints, by the names of results; with a compiler alone."""
+    assert CC is not None
+    program = compile_c(paths, find(paths, ".c"), CC, "-std=c99", "-O1")
+    done = subprocess.run(
+        [program, *arguments], cwd=program.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = (line.removesuffix(" ...").split(":") for line in done.stdout.splitlines())
+    return {name: np.array(text.split(), np.float64) for name, text in rows}
+
+
+def check_headers(paths: tuple[Path, ...], folder: Path) -> None:
+    """The header has no warnings in either language, where there is a compiler."""
+    header = find(paths, ".h").name
+    for compiler, name, flag in [(CC, "alone.c", "-std=c99"), (CXX, "alone.cpp", "-std=c++11")]:
+        if compiler is not None:
+            (folder / name).write_text(f'#include "{header}"\n#include "{header}"\n')
+            flags = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", flag]
+            subprocess.run([compiler, *flags, folder / name], check=True)
+
+
+# --------------------------------------------------------------------- a model
+
+
+TRACKER = """
+import nn;
+import math;
+
+graph Tracker {
+    @input {
+        x: real[steps|20, batch|16, 8];
+    }
+    @output {
+        y: real[steps, batch, 32];
+        calls: int[];
+    }
+    @variable {
+        W: real[128, 8];
+        R: real[128, 32];
+        B: real[128];
+        count: int[];
+    }
+    @compose {
+        y, ~, ~ = nn.lstm(x, W, R, B);
+        calls = math.add(count, 1);
+    }
+    @update {
+        count = calls;
+    }
+}
+"""
+
+
+def tracker() -> ricci.Model:
+    model = ricci.parse(TRACKER)
+    rng = np.random.default_rng(1)
+    for name, shape in {"W": (128, 8), "R": (128, 32), "B": (128,)}.items():
+        model.variables[f"main.Tracker.{name}"] = rng.normal(0, 0.3, shape)
+    model.variables["main.Tracker.count"] = np.array(40)
+    return model

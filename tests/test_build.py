@@ -5,79 +5,33 @@ With a C compiler the examples are compiled and run, too; objects are loaded wit
 
 from __future__ import annotations
 
-import ctypes
-import json
-import platform
 import re
-import shutil
-import struct
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import ricci
-from ricci.ahead import build as ahead_build
-from ricci.ahead import plan
 from ricci.ahead.build import build_graph
 from ricci.ahead.header import CODES
-from ricci.ahead.names import RESERVED, Names, identifier, prefix_for
-from ricci.backends.llvm import standalone_check
-from ricci.backends.llvm.elf import machine_of, undefined_symbols
-from ricci.backends.llvm.target import host
-from ricci.backends.llvm.targets import NAMES
-from ricci.cli import main
+from ricci.backends.llvm.elf import undefined_symbols
 from ricci.ir.interpret import interpret
 from ricci.ir.text import parse_graph
 
-from .ahead import Failed, Model, find
+from .ahead import (
+    ALWAYS,
+    CC,
+    DIGITS,
+    MAPPING,
+    THREADS,
+    Failed,
+    Model,
+    check_headers,
+    find,
+    run_example,
+    tracker,
+)
 from .ir.control_programs import random_control
-
-CC, CXX = shutil.which("cc"), shutil.which("c++")
-DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.nnef2"
-
-ALWAYS = {"calloc", "free", "memcpy", "memset"}
-MAPPING = {"open", "lseek", "mmap", "munmap", "close"}
-THREADS = {
-    "pthread_create", "pthread_join", "pthread_sigmask", "sched_getaffinity", "sched_getcpu",
-    "sched_setaffinity", "sched_yield", "syscall",
-}  # fmt: skip
-"""The functions of the system that the page about building names."""
-
-
-def compile_c(paths: tuple[Path, ...], source: Path, compiler: str, *flags: str) -> Path:
-    """A program of a source and the object."""
-    program = source.with_suffix("")
-    strict = ["-Wall", "-Wextra", "-pedantic", "-Werror", *flags]
-    files = [str(source), str(find(paths, ".o")), "-o", str(program), "-lm", "-lpthread"]
-    done = subprocess.run([compiler, *strict, *files], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return program
-
-
-def run_example(paths: tuple[Path, ...], *arguments: str) -> dict[str, np.ndarray]:
-    """What the example prints, by the names of results; with a compiler alone."""
-    assert CC is not None
-    program = compile_c(paths, find(paths, ".c"), CC, "-std=c99", "-O1")
-    done = subprocess.run(
-        [program, *arguments], cwd=program.parent, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    rows = (line.removesuffix(" ...").split(":") for line in done.stdout.splitlines())
-    return {name: np.array(text.split(), np.float64) for name, text in rows}
-
-
-def check_headers(paths: tuple[Path, ...], folder: Path) -> None:
-    """The header has no warnings in either language, where there is a compiler."""
-    header = find(paths, ".h").name
-    for compiler, name, flag in [(CC, "alone.c", "-std=c99"), (CXX, "alone.cpp", "-std=c++11")]:
-        if compiler is not None:
-            (folder / name).write_text(f'#include "{header}"\n#include "{header}"\n')
-            flags = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", flag]
-            subprocess.run([compiler, *flags, folder / name], check=True)
-
 
 # ----------------------------------------------------------------- whole models
 
@@ -113,44 +67,6 @@ def test_weights_in_a_file_are_those_of_the_object(tmp_path: Path) -> None:
         assert found.value.code == CODES["WEIGHTS"][0]
     with pytest.raises(Failed):
         Model(paths, weights=str(tmp_path / "nothing"))
-
-
-TRACKER = """
-import nn;
-import math;
-
-graph Tracker {
-    @input {
-        x: real[steps|20, batch|16, 8];
-    }
-    @output {
-        y: real[steps, batch, 32];
-        calls: int[];
-    }
-    @variable {
-        W: real[128, 8];
-        R: real[128, 32];
-        B: real[128];
-        count: int[];
-    }
-    @compose {
-        y, ~, ~ = nn.lstm(x, W, R, B);
-        calls = math.add(count, 1);
-    }
-    @update {
-        count = calls;
-    }
-}
-"""
-
-
-def tracker() -> ricci.Model:
-    model = ricci.parse(TRACKER)
-    rng = np.random.default_rng(1)
-    for name, shape in {"W": (128, 8), "R": (128, 32), "B": (128,)}.items():
-        model.variables[f"main.Tracker.{name}"] = rng.normal(0, 0.3, shape)
-    model.variables["main.Tracker.count"] = np.array(40)
-    return model
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -423,184 +339,3 @@ def test_random_control_flow(tmp_path: Path, dynamic: bool) -> None:
         for found, want in zip(built.run(arrays, numbers), expected.values(), strict=True):
             np.testing.assert_allclose(found, want, 1e-4, 1e-4, err_msg=f"seed {seed}")
         built.destroy()
-
-
-# ------------------------------------------------------------------- processors
-
-
-@pytest.mark.parametrize("target", NAMES)
-def test_objects_for_other_processors(tmp_path: Path, target: str) -> None:
-    model = ricci.load(DIGITS, attribs={"batch": 2})
-    paths = model.build(tmp_path, target=target, threads=2)
-    data = find(paths, ".o").read_bytes()
-    assert data[:4] == b"\x7fELF" and machine_of(data) == (183 if "aarch64" in target else 62)
-    mathematics = {"floorf", "fmaf", "roundf", "truncf", "ceilf"}
-    assert set(undefined_symbols(data)) <= ALWAYS | THREADS | mathematics
-    assert target in find(paths, ".h").read_text()
-
-
-def test_an_object_refuses_a_processor_that_lacks_its_instructions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As which this machine counts where a leaf that no processor has is to tell of one of them."""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        assert not standalone_check.is_checked(host())
-        return
-    model = ricci.load(DIGITS, attribs={"batch": 1})
-    Model(model.build(tmp_path / "fits"))
-    nowhere = ((0x7FFFFFF0, 0), 0, 0)
-    monkeypatch.setitem(standalone_check._BITS, "sse4.2", nowhere)
-    with pytest.raises(Failed) as failed:
-        Model(model.build(tmp_path / "lacks"))
-    assert failed.value.code == CODES["PROCESSOR"][0]
-
-
-def test_what_variables_give_is_prepared_when_a_model_is_made_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As it is for processors whose code this machine cannot run."""
-    model = ricci.load(DIGITS, attribs={"batch": 4})
-    images = np.random.default_rng(3).random((4, 1, 8, 8), np.float32)
-    expected = model.compile()(images)
-    monkeypatch.setattr(ahead_build, "_runs", lambda target: False)
-    for weights in ("embedded", "file"):
-        paths = model.build(tmp_path / weights, target="x86-64", weights=weights)
-        (found,) = Model(paths).run([images])
-        np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
-
-
-# --------------------------------------------------------------- names, mistakes
-
-
-def test_names_of_c_are_safe_and_distinct() -> None:
-    assert [identifier(t) for t in ("a.b", "int", "9x", "é", "_x_", "template", "a__b")] == [
-        "a_b", "int_", "x9x", "x", "x", "template_", "a_b",
-    ]  # fmt: skip
-    names = Names(["model"])
-    assert [names.new(t) for t in ("model", "a.b", "a_b", "a b", "int", "int")] == [
-        "model_2", "a_b", "a_b_2", "a_b_3", "int_", "int_2",
-    ]  # fmt: skip
-    assert all(identifier(word) not in RESERVED for word in RESERVED)
-    assert (prefix_for("pthread"), prefix_for("my.net"), prefix_for("3d")) == (
-        "pthread_model", "my_net", "model3d",
-    )  # fmt: skip
-
-
-def test_text_of_a_program_cannot_leave_its_comment(tmp_path: Path) -> None:
-    graph = parse_graph("""
-graph g {
-  input `*/ int x; ??/` = x: real[2];
-  y: real[2] = op(x) { y[i] = x[i]  for i < 2; }
-  output `a\\nb` = y;
-}
-""")
-    paths = build_graph(graph, {}, tmp_path)
-    check_headers(paths, tmp_path)
-    assert "* / int x; ? ?/" in find(paths, ".h").read_text()
-    (y,) = Model(paths).run([np.array([1, 2], np.float32)])
-    assert y.tolist() == [1, 2]
-
-
-def test_arrays_that_are_missing_are_named(tmp_path: Path) -> None:
-    built = Model(ricci.load(DIGITS, attribs={"batch": 1}).build(tmp_path))
-    run = built._function("run", *[ctypes.c_void_p] * 3)
-    assert run(built.model, None, None) == 801 and built.error() == "`images` is NULL"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ({"name": "a-b"}, "E0801"),
-        ({"name": "pthread"}, "E0801"),
-        ({"name": 3}, "E0801"),
-        ({"threads": 0}, "E0801"),
-        ({"threads": 2.5}, "E0801"),
-        ({"target": "interpreter"}, "E0805"),
-        ({"target": "z80"}, "E0801"),
-        ({"real": "int8"}, "E0801"),
-        ({"weights": "cloud"}, "E0801"),
-        ({"sizes": {"n": 3}}, "E0801"),
-        ({"options": 5}, "E0801"),
-        ({"directory": __file__}, "E0707"),
-        ({"directory": "a\0b"}, "E0707"),
-        ({"directory": 5}, "E0801"),
-        ({"target": 5}, "E0801"),
-        ({"sizes": 5}, "E0801"),
-    ],
-)
-def test_mistakes_are_errors(tmp_path: Path, arguments: dict[str, Any], code: str) -> None:
-    model = ricci.load(DIGITS, attribs={"batch": 1})
-    with pytest.raises(ricci.Error) as found:
-        model.build(**{"directory": tmp_path / "out", **arguments})
-    assert found.value.diagnostics[0].code == code
-    assert not (tmp_path / "out").exists()
-
-
-def test_files_that_are_there_are_kept(tmp_path: Path) -> None:
-    model = ricci.load(DIGITS, attribs={"batch": 1})
-    (tmp_path / "example.c").write_text("mine")
-    with pytest.raises(ricci.Error, match=r"E0707.*exists"):
-        model.build(tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["example.c"]
-    assert len(model.build(tmp_path, force=True)) == 3
-
-
-def test_variables_without_a_value_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ricci.Error, match="variables without a value"):
-        ricci.parse(TRACKER).build(tmp_path)
-
-
-def test_sizes_without_bounds_need_a_value(tmp_path: Path) -> None:
-    text = "def f(float(N) x) -> (y) { y(i) = x(i) * 2.0 }"
-    model = ricci.parse(text, "tc")
-    with pytest.raises(ricci.Error, match=r"`N`, which has no upper bound(.|\n)*--set N=N"):
-        model.build(tmp_path)
-    built = Model(model.build(tmp_path, sizes={"N": 3}))
-    assert built.run([np.array([1, 2, 3], np.float32)])[0].tolist() == [2, 4, 6]
-
-
-def test_constants_that_are_too_large_to_embed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "MOST_EMBEDDED", 1000)
-    monkeypatch.setattr(plan, "LARGE", 1000)
-    model = ricci.load(DIGITS, attribs={"batch": 1})
-    with pytest.raises(ricci.Error, match=r"E0901(.|\n)*--weights file"):
-        model.build(tmp_path, weights="embedded")
-    assert find(model.build(tmp_path), ".weights").stat().st_size > 1000
-
-
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(tmp_path / "out")
-    arguments = ["build", str(DIGITS), "--attrib", "batch=2", "-o", folder, "--name", "digits"]
-    assert main([*arguments, "--json"]) == 0
-    files = [Path(name) for name in json.loads(capsys.readouterr().out)["files"]]
-    assert [f.name for f in files] == ["digits.o", "digits.h", "example.c"]
-    (found,) = Model(tuple(files)).run([np.zeros((2, 1, 8, 8), np.float32)])
-    assert found.shape == (2, 10)
-    assert main(arguments) == 1 and "E0707" in capsys.readouterr().err
-    assert main([*arguments, "--force"]) == 0
-    assert capsys.readouterr().out.splitlines() == [str(f) for f in files]
-
-
-def test_symbols_are_those_of_the_linker(tmp_path: Path) -> None:
-    """What is read from an object equals what the tool of the system says, where there is one."""
-    paths = tracker().build(tmp_path, threads=2, weights="file")
-    object_file, tool = find(paths, ".o"), shutil.which("nm")
-    needs = undefined_symbols(object_file.read_bytes())
-    assert set(needs) <= ALWAYS | MAPPING | THREADS and "mmap" in needs
-    assert ", ".join(needs).split(", ") == list(needs)
-    if tool is not None:
-        rows = subprocess.run(
-            [tool, "-u", object_file], capture_output=True, text=True, check=True
-        ).stdout.split()
-        assert sorted(rows[1::2]) == list(needs)
-        rows = subprocess.run(
-            [tool, "-g", "--defined-only", object_file], capture_output=True, text=True, check=True
-        ).stdout.split()
-        functions = ("create", "destroy", "error", "get", "reset", "run", "set")
-        shown = [name for kind, name in zip(rows[1::3], rows[2::3], strict=True) if kind == "T"]
-        assert shown == [f"Tracker_{f}" for f in functions]
-        rest = {name for name in rows[2::3] if name not in shown}
-        assert all(name.startswith("Tracker_") for name in rest), "names of its own"
-    assert struct.unpack_from("<H", object_file.read_bytes(), 16) == (1,), "to be linked"

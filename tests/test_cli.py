@@ -274,6 +274,9 @@ def test_settings_come_from_the_environment(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert config.get("threads") == 3 and config.get("no_cache") is True
     assert config.get("cache_dir") == tmp_path / "ricci"
+    monkeypatch.setenv("RICCI_CACHE_DIR", str(tmp_path / "mine"))
+    assert config.get("tuning_file") == tmp_path / "mine" / "tuning.json"
+    monkeypatch.delenv("RICCI_CACHE_DIR")
     assert main(["config"]) == 0
     assert "RICCI_THREADS" in capsys.readouterr().out
     monkeypatch.setenv("RICCI_CACHE_DIR", "~no-such-user/x")

@@ -15,7 +15,17 @@ import ricci
 ROOT = Path(ricci.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-GROUND = {"source", "codes", "diagnostics", "dtypes", "config", "progress", "stored", "tables"}
+GROUND = {
+    "source",
+    "codes",
+    "diagnostics",
+    "dtypes",
+    "config",
+    "progress",
+    "stored",
+    "tables",
+    "hashes",
+}
 BELOW: dict[str, set[str]] = {
     "ground": set(),
     "ir": {"ground"},

@@ -12,10 +12,11 @@ import pytest
 import ricci
 from ricci.backends.llvm import profile as timing
 from ricci.backends.llvm import threads
-from ricci.dtypes import Types
+from ricci.dtypes import DType, Types
 from ricci.ir.loops import Program
 from ricci.ir.work import work_of
 from ricci.passes.pipeline import lower
+from ricci.runtime.peak import Loop
 from ricci.runtime.profile import KernelProfile, Profile
 
 LAYER = """
@@ -156,6 +157,33 @@ def test_the_ordinary_code_looks_at_no_clock() -> None:
         assert not re.search(r"@[A-Z]+@", text)
     assert "@now(" not in threads.runtime_text()
     assert timing.timing_text().count("call i64 @now(") > 4
+
+
+# ------------------------------------------------------------------ what a machine can do
+
+
+@pytest.mark.parametrize("footprint", [1 << 16, 6 << 20, 80 << 20])
+def test_loops_move_what_they_say(footprint: int) -> None:
+    copy, half = Loop("copy", 1, footprint), footprint // 2
+    numbers = np.random.default_rng(0).random(half // 4, np.float32)
+    (memory,) = copy.memory.view(np.float32)
+    memory[: half // 4], memory[half // 4 :] = numbers, 0
+    copy()
+    assert np.array_equal(memory[half // 4 : half // 2], numbers)
+    assert not memory[half // 2 :].any() and copy.amount % (2 * half) == 0
+    read = Loop("read", 1, footprint)
+    assert read.amount % footprint == 0 and read.rate(1) > 0
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.FLOAT64])
+def test_loops_compute_what_they_say(dtype: DType) -> None:
+    loop = Loop("compute", 1, dtype=dtype)
+    (memory,) = loop.memory.view(dtype.numpy())
+    memory[:] = 3
+    loop()
+    (sums,) = (memory != 3).nonzero()
+    assert (memory[sums] % 9 == 0).all()  # in each lane so many times 3 * 3
+    assert loop.amount % (2 * memory[sums].sum() // 9) == 0
 
 
 # ------------------------------------------------------------------ the count of work

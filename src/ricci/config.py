@@ -63,7 +63,7 @@ def _cache_dir() -> Path:
 
 
 def _tuning_file() -> Path:
-    return _cache_dir() / "tuning.json"
+    return Path(get("cache_dir")) / "tuning.json"
 
 
 def _read(kind: type, text: str) -> bool | int | str | Path:

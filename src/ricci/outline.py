@@ -9,7 +9,6 @@ kept, and only of programs about which there is nothing to report.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from .dtypes import DType
 from .frontends.reading import read_source
 from .frontends.skriptnd.module_files import Main, local_path
 from .frontends.skriptnd.standard_files import is_library_source, library_source
+from .hashes import sha256
 from .ir.nodes import Graph, Port, Tensor, integer
 from .ir.rewrite import all_steps
 from .ir.shapes import as_int
@@ -86,7 +86,7 @@ def _unchanged(kept: Mapping[str, str | None], folder: Path) -> dict[str, Source
 
 
 def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def keep(

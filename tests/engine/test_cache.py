@@ -75,12 +75,24 @@ def test_nothing_is_written_when_switched_off(
 def test_size_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LARGEST", 10_000)
     monkeypatch.setattr(cache, "TRIM_EVERY", 1)
-    for n in range(20):
-        cache.write(f"entry{n}", b"x" * 1000)
-        os.utime(folder / f"entry{n}", (n, n))
-    assert cache.read("entry0") is None
-    assert cache.read("entry19") == b"x" * 1000
-    assert sum(p.stat().st_size for p in folder.iterdir()) <= 10_000
+    folder.mkdir()
+    letter = folder / "letter-to-mother"
+    letter.write_bytes(b"x" * 20_000)
+    os.utime(letter, (0, 0))
+    names = [cache.key("entry", str(n)) for n in range(20)]
+    for n, name in enumerate(names, 1):
+        cache.write(name, b"x" * 1000)
+        os.utime(folder / name, (n, n))
+    assert cache.read(names[0]) is None
+    assert cache.read(names[19]) == b"x" * 1000
+    assert letter.exists()  # what is not the cache's stays, and does not count
+    assert sum(p.stat().st_size for p in folder.glob("entry-*")) <= 10_000
+
+
+def test_only_files_are_read(folder: Path) -> None:
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    assert cache.read("pipe") is None
 
 
 @pytest.mark.parametrize("entry", [None, b"", b"[]", b"5", b"{}", b'{"cpu":1}', b"\xff"])

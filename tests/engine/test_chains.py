@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 import ricci
+from ricci.backends.llvm.schedule import Chain
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Group, Kernel, Program
@@ -19,6 +20,7 @@ from ricci.passes import chains
 from ricci.passes.pipeline import lower
 
 from ..ahead import Model
+from ..test_tune import Enough
 
 HEAD = "def f(float(H, S, D) Q, float(H, T, D) K, float(H, T, D) V, float(S, T) M) -> (O)"
 SOFTMAX = (
@@ -149,6 +151,47 @@ def test_chains(name: str) -> None:
         results = got if isinstance(got, tuple) else (got,)
         for port, value in zip(function.outputs, results, strict=True):
             np.testing.assert_allclose(value, want_all[port.name], 1e-3, 1e-4, err_msg=name)
+
+
+SCHEDULES = {
+    "one row": {"rows": 1, "vectors": [1, 1], "block": 1, "chunks": 1},
+    "two tiles": {"rows": 6, "vectors": [3, 1], "block": 12, "chunks": 7},
+    "blocks of no whole tiles": {"rows": 4, "vectors": [2, 2], "block": 9, "chunks": 1000},
+    "more than there is": {"rows": 1000, "vectors": [1, 1], "block": 1 << 30, "chunks": 1 << 30},
+}
+WRONG = {
+    "no rows": {"rows": 0, "vectors": [1, 1], "block": 1, "chunks": 1},
+    "no registers": {"rows": 4, "vectors": [1, 50], "block": 8, "chunks": 1},
+    "another number of products": {"rows": 4, "vectors": [1], "block": 8, "chunks": 1},
+    "too large a block": {"rows": 4, "vectors": [1, 1], "block": 60000, "chunks": 1},
+}
+
+
+@pytest.mark.parametrize("kind", ["plain", "mask"])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules(name: str, kind: str) -> None:
+    arrays = arguments(3, 13, 50, 16)
+    options = {"schedules": [{"template": "chain", **SCHEDULES[name]}]}
+    got = ricci.tc.define(text_of(kind), options=options)["f"](*arrays.values())
+    np.testing.assert_allclose(got, expected(kind, arrays), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_schedules_that_are_not_possible(name: str) -> None:
+    arrays = arguments(1, 60000, 20, 8)
+    options = {"schedules": [{"template": "chain", **WRONG[name]}]}
+    with pytest.raises(ricci.Error, match="E0807"):
+        ricci.tc.define(text_of("plain"), options=options)["f"](*arrays.values())
+
+
+def test_what_tuning_finds_is_followed(tmp_path: Path) -> None:
+    arrays = arguments(3, 70, 90, 16)
+    given = {"threads": 1, "seconds": 600, "progress": Enough(15), "file": tmp_path / "tuning.json"}
+    found = ricci.tc.autotune(text_of("mask"), "f", *arrays.values(), **given)
+    assert found.tried > 5 and not found.wrong
+    assert all(isinstance(s, Chain) for s in found.schedules if s is not None)
+    got = ricci.tc.define(text_of("mask"), options=found)["f"](*arrays.values())
+    np.testing.assert_allclose(got, expected("mask", arrays), 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])

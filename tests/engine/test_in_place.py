@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +14,13 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.dtypes import Types
+from ricci.dtypes import DType, Types
 from ricci.ir.loops import Kernel, Program, Repeat, Stop, all_actions
 from ricci.ir.nodes import Port, Tensor
 from ricci.ir.shapes import as_int
 from ricci.ir.text import format_graph
+from ricci.passes import memory
+from ricci.passes.memory import Stay
 from ricci.passes.pipeline import lower
 from ricci.passes.views import copied
 from ricci.runtime.executable import compile_graph
@@ -28,6 +31,7 @@ from ..ahead import Model as Built
 from ..ir.control_programs import random_control
 from ..ir.programs import Program as RandomProgram
 from ..ir.programs import random_program
+from .networks import weigh
 
 HEAD = """
 operator store {
@@ -344,3 +348,83 @@ def test_random_programs_with_variables() -> None:
     placed = [check_calls(random_program(seed, faults=seed % 2 == 0)) for seed in range(40)]
     placed += [check_calls(random_control(seed)) for seed in range(20)]
     assert sum(map(bool, placed)) > 10
+
+
+BLOCKS = """
+import layer, layout, math, nn;
+graph main {
+    @input { x: real[2, 20, 9, 11]; }
+    @output { y: real[2, 20, 9, 11]; }
+    @compose {
+        o = layer.conv{channels=20, size=3, padding=1}(x); a = nn.relu(o);
+        BLOCKS
+        y = layer.conv{channels=20, size=1, padding=0}(LAST);
+    }
+}
+"""
+SQUARE, POINT = "{channels=20, size=3, padding=1}", "{channels=20, size=1, padding=0}"
+
+
+def blocks(*lines: str, last: str) -> ricci.Model:
+    model = ricci.parse(BLOCKS.replace("BLOCKS", " ".join(lines)).replace("LAST", last))
+    weigh(model)
+    return model
+
+
+def images_at_once(model: ricci.Model) -> int:
+    """For how many images there is memory between kernels; what is computed is compared."""
+    x = np.random.default_rng(3).uniform(0, 1, (2, 20, 9, 11)).astype(np.float32)
+    expected = model.compile(target="interpreter", real="float64")(x)
+    for threads in (1, 2):
+        run = model.compile(threads=threads)
+        for _ in range(2):
+            np.testing.assert_allclose(run(x), expected, rtol=2e-5)
+    return lower(model.graph, {}, Types(DType.FLOAT32, DType.INT64)).arena // (2 * 20 * 9 * 11 * 4)
+
+
+def test_sums_take_the_place_of_what_is_added_to_them() -> None:
+    lines = [
+        line.format(n=n, m=n + 1, S=SQUARE, P=POINT)
+        for n in range(3)
+        for line in (
+            "q{n} = layer.conv{S}(c{n}); b{n} = nn.relu(q{n});",
+            "d{n} = layer.conv{P}(b{n}); s{n} = math.add(d{n}, c{n}); c{m} = nn.relu(s{n});",
+        )
+    ]
+    assert images_at_once(blocks("c0 = nn.sigmoid(o);", *lines, last="c3")) == 2
+
+
+def test_what_is_read_later_or_elsewhere_keeps_its_place() -> None:
+    later = f"b = layer.conv{SQUARE}(a); c = math.add(b, a); d = layer.conv{SQUARE}(c);"
+    assert images_at_once(blocks(later, "e = math.add(d, a);", last="e")) == 2
+    neighbours = f"b = layer.conv{SQUARE}(a); c = math.add(b, a);"
+    assert images_at_once(blocks(neighbours, last="c")) == 2
+
+
+def test_places_in_the_arena() -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        stays = []
+        for number in range(rng.randint(0, 30)):
+            first = rng.randint(0, 20)
+            size = rng.choice([0, 1, 63, 64, 200, 5000])
+            tensor = Tensor(f"t{number}", DType.FLOAT32, ())
+            stays.append(Stay(tensor, size, first, first + rng.randint(0, 6)))
+        offsets, total = memory.place(stays)
+        for a, b in itertools.combinations(stays, 2):
+            if a.first <= b.last and b.first <= a.last:
+                low, high = sorted((a, b), key=lambda s: offsets[s.tensor])
+                assert offsets[low.tensor] + low.size + 64 <= offsets[high.tensor]
+        ends = [offsets[s.tensor] + s.size for s in stays]
+        assert all(at % 64 == 0 for at in offsets.values()) and total >= max(ends, default=0)
+
+
+def test_places_of_a_network_are_as_few_as_possible() -> None:
+    """The small ones are made first, and leave no gap that is large enough for what comes next."""
+    sizes = [(3, 0, 1), (1, 1, 4), (1, 2, 3), (1, 3, 4), (3, 4, 6), (1, 4, 5), (3, 6, 7)]
+    stays = [
+        Stay(Tensor(f"t{n}", DType.FLOAT32, ()), size * 1024 - 64, *span)
+        for n, (size, *span) in enumerate(sizes)
+    ]
+    most = max(sum(s for s, a, b in sizes if a <= t <= b) for t in range(8))
+    assert memory.place(stays)[1] == most * 1024

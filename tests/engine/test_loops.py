@@ -132,6 +132,26 @@ def test_a_loop_can_be_interrupted_and_called_again() -> None:
     assert run(np.array(2.0, np.float32)) == 2.0
 
 
+def test_a_loop_lets_python_run_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that an interruption does not wait for all of the steps."""
+    monkeypatch.setenv("RICCI_LOOP_STEPS", "4000000")
+    run, seen = ricci.parse(ENDLESS, "skriptnd").compile(), []
+
+    def handler(number: int, _: object) -> None:
+        seen.append(number)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(np.array(0.5, np.float32))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_loop_without_end_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RICCI_LOOP_STEPS", "5000000")
     run = ricci.parse(ENDLESS, "skriptnd").compile()

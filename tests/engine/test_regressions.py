@@ -205,3 +205,41 @@ def test_a_new_variable_made_of_what_was_there_before_the_loop(count: int) -> No
     found = compile_graph(graph, threads=1)(x, z, np.array(count))
     for ours, theirs in zip(found, (a, b), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("with t = s[j + n]: y[j] = t  for j < 2 if j > 5;", "E0802"),
+        ("with t = s[j + n]: y[j] += t  for i < 8, j < 2 if j > 5;", "E0802"),
+        ("with t = s[j + n]: y[i * j % 8] := t  for i < 8, j < 2 if j > 5;", "E0802"),
+        ("with t = s[j % (n - 3)]: y[j] += s[n] * t  for i < 8, j < 2;", "E0803"),
+        ("with t = s[j + n]: y[j] += 1.0  for i < 8, j < 2;", ""),
+    ],
+)
+@pytest.mark.parametrize("target", ["interpreter", "cpu"])
+def test_locals_come_before_conditions_and_values(target: str, statement: str, code: str) -> None:
+    """Native code computed what a local stands for only where the condition held."""
+    text = f"graph g {{ symbol n <= 6; input s = s: real[n]; y: real[8] = op(s) {{ {statement} }}"
+    run = compile_graph(parse_graph(text + " output y = y; }"), target=target)
+    try:
+        found = run(np.ones(3, np.float32))
+    except ricci.Error as error:
+        assert [d.code for d in error.diagnostics] == [code]
+    else:
+        assert not code and found.tolist() == [8.0] * 2 + [0.0] * 6
+
+
+@pytest.mark.parametrize("place", ["k * where[|a|]", "where[|a|] - where[|a|] + k"])
+@pytest.mark.parametrize("target", ["interpreter", "cpu"])
+def test_what_is_multiplied_by_zero_keeps_its_guards(target: str, place: str) -> None:
+    graph = parse_graph(f"""
+        graph g {{
+          input x = x: real[3];
+          input where = where: int[1];
+          y: real[3] = op(x, where) {{ y[a] += x[{place}]  for a < 3, k < 1; }}
+          output y = y;
+        }}
+    """)
+    found = compile_graph(graph, target=target)(np.ones(3, np.float32), np.zeros(1, np.int64))
+    assert found.tolist() == [1.0, 0.0, 0.0]

@@ -12,7 +12,7 @@ import pytest
 
 from ricci.backends.llvm.kernels import KernelCode, choose, generate
 from ricci.backends.llvm.schedule import Contraction, Dots, Nest, Schedule, from_json, to_json
-from ricci.backends.llvm.schedule_space import Space
+from ricci.backends.llvm.schedule_space import KernelSpace
 from ricci.backends.llvm.target import host
 from ricci.diagnostics import Error
 from ricci.dtypes import DType, Types
@@ -48,8 +48,8 @@ def check(case: Case, schedule: Schedule | None, seed: int) -> None:
     assert error < _TOLERANCE[case.target.dtype], f"seed {seed}, {schedule}: {error}"
 
 
-def space(case: Case) -> Space:
-    return Space(case.kernel, {}, HOST, case.constant)
+def space(case: Case) -> KernelSpace:
+    return KernelSpace(case.kernel, {}, HOST, case.constant)
 
 
 def draw(case: Case, r: random.Random) -> Schedule | None:
@@ -182,7 +182,7 @@ def _one(subject: Subject, part: Part, r: random.Random) -> Schedule | None:
     if choose(part.kernel, *given) is None:
         return None
     assert isinstance(part.kernel, Reduce)
-    around = Space(part.kernel, *given)
+    around = KernelSpace(part.kernel, *given)
     schedule = r.choice(around.first())
     for _ in range(r.randint(0, 5)):
         schedule = around.near(schedule, r)

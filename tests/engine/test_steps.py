@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -175,6 +177,35 @@ def test_results_past_the_caches(shape: tuple[int, ...], monkeypatch: pytest.Mon
     apart = np.empty(a.size + 1, np.float32)[1:].reshape(shape)
     apart[...] = a
     np.testing.assert_allclose(np.asarray(call(apart, b)), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("y(i) max=! x(k,i)", lambda x: x.max(0)),
+        ("y(k) +=! x(k,i)", lambda x: x.sum(1)),
+        ("y(k,i) = x(k,i) * 2 where k in 0:40, i in 0:60", lambda x: x * 2),
+    ],
+)
+def test_large_tensors_are_asked_for_ahead(
+    formula: str, expected: Callable[[np.ndarray], np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ricci.parse(f"def f(float(40,60) x) -> (y) {{ {formula} }}", "tc")
+    assert "prefetch" not in program.show("llvm")
+    monkeypatch.setattr(nest_stream, "LARGE", 1 << 10)
+    assert "prefetch" in program.show("llvm")
+    x = np.random.default_rng(14).standard_normal((40, 60)).astype(np.float32)
+    np.testing.assert_allclose(program.compile()(x), expected(x), rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_read_in_part_or_again_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nest_stream, "LARGE", 1 << 10)
+    for formula in (
+        "y(i) +=! x(k,i) where k in 0:9",
+        "y(k,i) +=! x(k,i+j) where i in 0:48, j in 0:9",
+    ):
+        program = ricci.parse(f"def f(float(40,60) x) -> (y) {{ {formula} }}", "tc")
+        assert "prefetch" not in program.show("llvm")
 
 
 def test_long_sums_lose_few_bits() -> None:

@@ -164,6 +164,34 @@ def test_files_that_change(folder: Path, values: Values) -> None:
     assert fresh.tobytes() == bytes(data[128:])
 
 
+def test_saving_to_the_folder_that_others_read(folder: Path, values: Values) -> None:
+    model = ricci.load(folder)
+    run = model.compile()
+    other = ricci.load(folder).compile()
+    new = {**values, "main.G.v": values["main.G.v"] * 2}
+    before = {n: (folder / f"{n}.dat").stat().st_mtime_ns for n in values}
+    model.save(folder, variables={"main.G.v": new["main.G.v"]})
+    written = {n for n in values if (folder / f"{n}.dat").stat().st_mtime_ns != before[n]}
+    assert written == {"main.G.v"}
+    check(ricci.load(folder).compile(), new)
+    for old in (run, other):
+        np.testing.assert_array_equal(old.variables["main.G.v"], values["main.G.v"])
+        changed = {**values, "main.G.b": values["main.G.b"] + 1}
+        old.variables["main.G.b"] = changed["main.G.b"]  # what else it is prepared with is read
+        check(old, changed)
+
+
+def test_saving_again_where_a_reader_has_kept_a_file(folder: Path, values: Values) -> None:
+    old = ricci.load(folder).compile()
+    for factor in (2, 3):
+        new = {"main.G.w": values["main.G.w"] * factor}
+        ricci.load(folder).save(folder, variables=new)
+        check(ricci.load(folder).compile(), {**values, **new})
+        np.testing.assert_array_equal(old.variables["main.G.w"], values["main.G.w"])
+    ricci.load(folder).save(folder, variables=values)
+    check(ricci.load(folder).compile(), values)
+
+
 def test_a_model_keeps_what_was_read(folder: Path, values: Values) -> None:
     model = ricci.load(folder)
     for name, value in values.items():

@@ -168,7 +168,7 @@ def prepared(
         schedule = Window(
             side, numbers[r.choice(other.indices)], numbers[lane], numbers[lane],
             r.choice([1, 2, 3, 5, 7, 14]), vectors, r.choice([1, 2, 3]), r.choice([0, 1, 2, 3]),
-            r.choice([0, 1, 2]) * vectors * target.lanes(form.dtype),
+            r.choice([0, 1, 2]) * vectors * target.lanes(form.dtype), r.choice([1, 1, 2, 3, 4]),
         )  # fmt: skip
         plan = plan_of(form, schedule, strides, target, case.constant)
         if not isinstance(plan, str) and plan.prepared:
@@ -197,7 +197,9 @@ def test_random_convolutions() -> None:
     plans = [plan for seed in range(24) for plan in check_random(seed, 2)]
     assert len(plans) > 24
     assert any(plan.lines > 1 for plan in plans)
-    assert {len(plan.parts) for plan in plans} == {0, 1, 2}
+    assert {len(plan.parts) for plan in plans} >= {0, 1, 2}
+    assert any(plan.around is not None for plan in plans)
+    assert any(plan.turns > 1 for plan in plans)
     assert {plan.plan.across for plan in plans} == {True, False}
     assert {plan.rows.packing is None for plan in plans} == {True, False}
     assert any(plan.fixed for plan in plans)

@@ -72,6 +72,8 @@ def check_random(seed: int, each: int) -> list[WinogradPlan]:
     if points > 5_000_000:
         return []
     target = drawn.r.choice(TARGETS)
+    if drawn.r.random() < 0.5:  # a cache in which no filter stays
+        target = replace(target, l2=1 << 12)
     chosen = list(islice(ways(case, strides, target, drawn.r), each))
     for schedule, _ in chosen:
         compare(case, schedule, strides, target)
@@ -89,6 +91,8 @@ def test_random_convolutions() -> None:
     assert any(size_of(plan.rows.number) > 1 for plan in plans)
     assert any(size_of(plan.lanes.number) > 1 for plan in plans)
     assert any(plan.channels > 128 for plan in plans)
+    assert {plan.late for plan in plans} == {True, False}
+    assert any(plan.late and plan.channels > 128 for plan in plans)
 
 
 def test_a_large_image_is_computed_so_by_choice() -> None:

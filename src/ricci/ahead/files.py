@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ..diagnostics import error
@@ -25,6 +26,9 @@ def write_files(folder: Path, files: Mapping[str, bytes], force: bool) -> tuple[
         for path, data in paths.items():
             path.write_bytes(data)
     except (OSError, ValueError) as problem:
+        for path in {*paths} - {*present}:
+            with suppress(OSError, ValueError):
+                path.unlink(missing_ok=True)  # a half written file would be there next time
         reason = (getattr(problem, "strerror", None) or str(problem)).lower()
         raise error("E0707", f"cannot write into `{folder}`: {reason}") from problem
     return tuple(paths)

@@ -20,7 +20,7 @@ from .interpret_block import Block, Store, Values, plain_view
 from .interpret_contract import contract
 from .interpret_scalar import REDUCTIONS, Array, neutral
 from .nodes import Access, Assignment, Expr, Index, Local, Skip, Subscript
-from .rewrite import accesses, expressions, free_indices, nodes_through_locals
+from .rewrite import accesses, expressions, free_indices, used_locals
 
 POINTS = 2**22
 """The most points of a domain that are in memory at once."""
@@ -195,8 +195,7 @@ def _used_locals(assignment: Assignment) -> list[Local]:
     """The locals that something depends on, in order."""
     condition = () if assignment.condition is None else (assignment.condition,)
     roots = (*assignment.targets, *assignment.values, *condition)
-    used = {n for n in nodes_through_locals(*roots) if isinstance(n, Local)}
-    return [local for local in assignment.locals if local in used]
+    return used_locals(assignment.locals, *roots)
 
 
 def _sources(assignment: Assignment) -> tuple[Expr, ...]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..diagnostics import Call, Error, error
 from ..dtypes import DType, from_bfloat16, to_bfloat16
-from .interpret_functions import FUNCTIONS
 from .interpret_scalar import BINARY, Array, convert
 from .nodes import (
     Access,
@@ -226,6 +225,8 @@ class Values:
         return self.block.store.rounded(BINARY[node.op](a, b), node.dtype)
 
     def _apply(self, node: Apply) -> Array:
+        from .interpret_functions import FUNCTIONS  # what only binds sizes does without
+
         arguments = [self._part(x) for x in node.arguments]
         value = FUNCTIONS[node.function](*arguments)
         if node.function == "nextafter" and self.block.store.is_bfloat16(node.dtype):

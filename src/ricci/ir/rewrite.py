@@ -14,7 +14,7 @@ assignment that lists it. `free_indices` and `accesses` look through locals.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -182,6 +182,12 @@ def _substitute_local(
         return cast(Expr, replacements[local])
     value = substitute(local.value, replacements, memo)
     return local if value is local.value else Local(local.name, value)
+
+
+def used_locals(locals_: Sequence[Local], *roots: Expr) -> list[Local]:
+    """The locals that expressions depend on, in order."""
+    used = {n for n in nodes_through_locals(*roots) if isinstance(n, Local)}
+    return [local for local in locals_ if local in used]
 
 
 def nodes_through_locals(*roots: Expr) -> Iterator[Expr]:

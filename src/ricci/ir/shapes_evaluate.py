@@ -10,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..dtypes import DType
-from .interpret_functions import FUNCTIONS
 from .nodes import (
     Apply,
     Binary,
@@ -96,6 +95,8 @@ def _apply(function: Function, arguments: list[Value]) -> Value:
     known = _FUNCTIONS.get(function)
     if known is not None:
         return known(*arguments)
+    from .interpret_functions import FUNCTIONS  # few expressions need them, and they take time
+
     with np.errstate(all="ignore"):
         return float(FUNCTIONS[function](*[np.float64(x) for x in arguments]))
 

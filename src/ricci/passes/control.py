@@ -49,6 +49,7 @@ from .kernels import make_kernels
 from .partial import split_long
 from .parts import Parts
 from .places import Places
+from .product_parts import split_products
 from .prune import remove_dead
 from .siblings import merge_siblings
 from .views import Views, count_of, find_views, root_of
@@ -192,6 +193,7 @@ class _Lowerer:
         kernels = remove_dead(kernels, results, views)
         constant = {*self.graph.variables, *self.graph.constants}
         kernels = split_long(merge_siblings(kernels, views, constant))
+        kernels = split_products(kernels, constant, views)
         self.views |= views
         kernels = self.parts.find(kernels, results)
         return group_kernels(kernels, self.views, constant, results)

@@ -5,13 +5,16 @@ made. Ensures: that other tensor has its bytes, where nothing reads the old valu
 element of the new one is written; what copied the old value to begin the new one with is gone.
 Does not: move kernels.
 
+That is asked for new values of variables and of what loops carry, and tried for sums to which
+a tensor is added that nobody reads later, since that takes less memory.
+
 Example: a loop that replaces a row of its state, `next = state; next[i] := row`, writes the row
 into the state, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import shapes
@@ -124,11 +127,16 @@ def _elementwise(action: Action, old: Tensor, new: Tensor, views: Views) -> Redu
     of `new`."""
     if not isinstance(action, Reduce) or action.reduced or action.values:
         return None
-    targets = [t for t in action.targets if root_of(t.tensor, views) is new]
+    return _at_its_place(action, old, new, views)
+
+
+def _at_its_place(kernel: Reduce, old: Tensor, new: Tensor, views: Views) -> Reduce | None:
+    """The kernel with `new` for `old`, if it reads of that only the element that it writes."""
+    targets = [t for t in kernel.targets if root_of(t.tensor, views) is new]
     if len(targets) != 1 or not _same_count(targets[0].tensor, new):
         return None
     target, place = targets[0], offset_of(targets[0])
-    for access in accesses(*expressions_of(action)):
+    for access in accesses(*expressions_of(kernel)):
         if root_of(access.tensor, views) is not old:
             continue
         plain = all(s.rule is None for s in access.subscripts)
@@ -141,4 +149,49 @@ def _elementwise(action: Action, old: Tensor, new: Tensor, views: Views) -> Redu
         is_old = isinstance(expr, Access) and root_of(expr.tensor, views) is old
         return target if is_old else expr
 
-    return map_expressions(action, node)
+    return map_expressions(kernel, node)
+
+
+def sums_in_place(
+    actions: Sequence[Action], fixed: Container[Tensor], views: Views
+) -> list[Action]:
+    """The actions with sums in the bytes of what is added to them, where nothing reads that later,
+    and `views` says so. Tensors in `fixed` keep their own bytes.
+
+    Maps are left alone: where they write what they read, vectors need masks at the ends of rows.
+    """
+    uses = [uses_of(a, views) for a in actions]
+    touched = [u.read | u.written | u.pointed for u in uses]
+    last = {t: n for n, tensors in enumerate(touched) for t in tensors}
+    first = {t: n for n, tensors in reversed(list(enumerate(touched))) for t in tensors}
+    pointed = {t for u in uses for t in u.pointed}
+    out: list[Action] = []
+    for number, action in enumerate(actions):
+        if isinstance(action, Reduce) and action.reduced:
+            made = root_of(action.targets[0].tensor, views)
+            free = made not in fixed and made not in pointed and first[made] == number
+            for old in _added(action, views) if free else ():
+                if old in fixed or old in pointed or last[old] > number:
+                    continue
+                kernel = _joined(action, old, made, views)
+                if kernel is not None:
+                    action, views[made], last[old] = kernel, old, last[made]
+                    break
+        out.append(action)
+    return out
+
+
+def _added(kernel: Reduce, views: Views) -> list[Tensor]:
+    """The tensors that a kernel reads once the terms are added up, or before, but not for them."""
+    terms = {root_of(a.tensor, views) for a in accesses(*kernel.values, *kernel.locals)}
+    read = [root_of(a.tensor, views) for a in accesses(*kernel.initial, *kernel.results)]
+    return [t for t in dict.fromkeys(read) if t not in terms]
+
+
+def _joined(kernel: Reduce, old: Tensor, new: Tensor, views: Views) -> Reduce | None:
+    """The kernel with the bytes of `old` for `new`, if these are of one shape."""
+    if old.dtype is not new.dtype or len(old.shape) != len(new.shape):
+        return None
+    if not all(map(shapes.equal, old.shape, new.shape)):
+        return None
+    return _at_its_place(kernel, old, new, views)

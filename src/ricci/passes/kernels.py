@@ -46,6 +46,7 @@ from ..ir.rewrite import (
     rebuild,
     substitute,
     substitute_assignment,
+    used_locals,
     walk,
 )
 from .boxes import are_all
@@ -140,12 +141,14 @@ class _Maker:
             self._shifted(a)
             return
         parts, phases = split_phases(split)
+        turned = turn_round(split)
+        if _tests_locals_first(a):  # a condition of another form would come before them
+            phases, turned = {}, split
         if phases and read.isdisjoint(targets) and all(map(_is_reduce, parts)):
             self.views |= views | phases
             for part in parts:
                 self._reduce(part, a.targets)
             return
-        turned = turn_round(split)
         if read.isdisjoint(targets) and _is_reduce(turned):
             for tensor in targets if views else ():
                 self._flush(tensor)  # the new indices do not say where its elements are
@@ -352,11 +355,13 @@ def _without_single_loops(a: Assignment) -> Assignment:
 
 
 def simple(index: Expr) -> Expr:
-    """A subscript simplified; as it is if it always divides by zero, which is found at run time."""
+    """A subscript simplified; as it is if it always divides by zero, which is found at run time, or
+    if what may end an instance would be lost, as in `0 * x[|i|]`."""
     try:
-        return shapes.simplify(index)
+        found = shapes.simplify(index)
     except ZeroDivisionError:
         return index
+    return index if may_fail(index) and len(accesses(found)) < len(accesses(index)) else found
 
 
 def _simplified(expr: Expr) -> Expr:
@@ -369,6 +374,13 @@ def _simplified(expr: Expr) -> Expr:
 
 def _condition(a: Assignment) -> tuple[Expr, ...]:
     return () if a.condition is None else (a.condition,)
+
+
+def _tests_locals_first(a: Assignment) -> bool:
+    """Whether locals may fail where the condition is false."""
+    if a.condition is None:
+        return False
+    return any(map(may_fail, used_locals(a.locals, *a.targets, *_condition(a), *a.values)))
 
 
 def _guardable(a: Assignment) -> tuple[Expr, ...]:

@@ -9,9 +9,11 @@ not: change kernels.
 from __future__ import annotations
 
 import math
-from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
 
 from ..ir.loops import (
     Block,
@@ -83,30 +85,49 @@ def _take_back(
     return changed
 
 
-class Planner:
-    """Offsets in one arena: the lowest gap that fits, the largest tensors of a moment first."""
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A tensor's bytes, and the first and last action for which it needs them."""
 
-    def __init__(self, strides: Mapping[Tensor, tuple[int, ...]]) -> None:
-        self.size = 0
-        self._strides = strides
-        self._live: list[tuple[int, int, Tensor]] = []
+    tensor: Tensor
+    size: int
+    first: int
+    last: int
 
-    def place(self, tensor: Tensor) -> int:
-        """Room for a tensor: the smallest gap that is large enough."""
-        need = -(-(size_of(tensor, self._strides) + _GUARD) // ALIGNMENT) * ALIGNMENT
-        best, least = None, math.inf
-        at = 0
-        for offset, size, _ in self._live:
-            if need <= offset - at < least:
-                best, least = at, offset - at
-            at = offset + size
-        start = at if best is None else best
-        insort(self._live, (start, need, tensor), key=lambda x: x[0])
-        self.size = max(self.size, start + need)
-        return start
 
-    def release(self, tensor: Tensor) -> None:
-        self._live = [x for x in self._live if x[2] is not tensor]
+def place(stays: Iterable[Stay]) -> tuple[dict[Tensor, int], int]:
+    """Offsets of tensors in one arena, and its size: that of the better of two orders.
+
+    Large ones first leaves gaps that others fit in; in the order of time suits what grows.
+    """
+    stays = list(stays)
+    by_size = sorted(stays, key=lambda s: (-s.size, s.first))
+    by_time = sorted(stays, key=lambda s: (s.first, -s.size))
+    return min((_placed(by_size), _placed(by_time)), key=lambda found: found[1])
+
+
+def _placed(stays: Sequence[Stay]) -> tuple[dict[Tensor, int], int]:
+    """Each in turn in the smallest gap at its time that is large enough."""
+    taken = np.zeros((4, len(stays)), np.int64)
+    first, last, low, high = taken
+    offsets: dict[Tensor, int] = {}
+    for n, stay in enumerate(stays):
+        there = np.flatnonzero((first[:n] <= stay.last) & (last[:n] >= stay.first))
+        need = -(-(stay.size + _GUARD) // ALIGNMENT) * ALIGNMENT
+        at = _gap(sorted(zip(low[there].tolist(), high[there].tolist(), strict=True)), need)
+        taken[:, n] = stay.first, stay.last, at, at + need
+        offsets[stay.tensor] = at
+    return offsets, int(high.max(initial=0))
+
+
+def _gap(taken: Iterable[tuple[int, int]], need: int) -> int:
+    """Where the smallest gap of enough bytes begins between ranges in order, or behind them."""
+    best, least, at = -1, math.inf, 0
+    for low, high in taken:
+        if need <= low - at < least:
+            best, least = at, low - at
+        at = max(at, high)
+    return at if best < 0 else best
 
 
 @dataclass(slots=True)
@@ -166,30 +187,43 @@ def plan_memory(
     views: Mapping[Tensor, Tensor],
     starts: Mapping[Tensor, int],
     strides: Mapping[Tensor, tuple[int, ...]],
-) -> tuple[dict[Tensor, Buffer], int]:
-    """Buffers of all tensors that the actions touch, and the bytes of the arena.
+) -> tuple[dict[Tensor, Buffer], tuple[int, ...], int]:
+    """Buffers of all tensors that the actions touch; the bytes of the arena up to which there is
+    something during each action, and all of its bytes.
 
     `fixed` have theirs already; `views` names the tensor whose bytes another one is, and `starts`
     the element of the last of these at which it begins. `strides` are those of tensors that are
     not row-major.
     """
     lives = _Lives()
-    lives.block(block)
-    begin: list[list[Tensor]] = [[] for _ in lives.touched]
-    end: list[list[Tensor]] = [[] for _ in lives.touched]
-    for tensor, (first, last) in lives.spans(views).items():
-        if tensor not in fixed:
-            begin[first].append(tensor)
-            end[last].append(tensor)
-    planner = Planner(strides)
-    places: dict[Tensor, Buffer] = dict(fixed)
-    for starting, ending in zip(begin, end, strict=True):
-        for tensor in sorted(starting, key=size_of, reverse=True):
-            places[tensor] = Buffer("arena", 0, planner.place(tensor))
-        for tensor in ending:
-            planner.release(tensor)
+    ends = []
+    for action in block:
+        lives.block((action,))
+        ends.append(len(lives.touched))
+    stays = [
+        Stay(tensor, size_of(tensor, strides), *span)
+        for tensor, span in lives.spans(views).items()
+        if tensor not in fixed
+    ]
+    offsets, size = place(stays)
+    places = {**fixed, **{t: Buffer("arena", 0, offset) for t, offset in offsets.items()}}
     touched = dict.fromkeys(t for tensors in lives.touched for t in tensors)
-    return {t: _within(t, places, views, starts) for t in touched}, planner.size
+    return (
+        {t: _within(t, places, views, starts) for t in touched},
+        _above(stays, offsets, ends),
+        size,
+    )
+
+
+def _above(
+    stays: Sequence[Stay], offsets: Mapping[Tensor, int], ends: Sequence[int]
+) -> tuple[int, ...]:
+    """Up to where there is something, from position to position."""
+    positions = np.zeros(ends[-1] if ends else 0, np.int64)
+    for stay in stays:
+        there = positions[stay.first : stay.last + 1]
+        np.maximum(there, offsets[stay.tensor] + stay.size + _GUARD, out=there)
+    return tuple(int(positions[begin:end].max(initial=0)) for begin, end in pairwise([0, *ends]))
 
 
 def _within(

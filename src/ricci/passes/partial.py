@@ -40,29 +40,29 @@ def split_long(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 def _parts(kernel: Reduce) -> list[Kernel]:
-    points, terms = _size(kernel.domain), _size(kernel.reduced)
+    points, terms = points_of(kernel.domain), points_of(kernel.reduced)
     if not 0 < points <= MOST_POINTS or kernel.locals or kernel.op not in _NEUTRAL:
         return [kernel]
     if terms < 2 * LEAST_TERMS or has_reuse(kernel):
         return [kernel]
-    first, *rest = kernel.reduced
-    extent = _size((first,))
+    first = kernel.reduced[0]
+    extent = points_of((first,))
     most = min(MOST_PARTS, terms // LEAST_TERMS)
     count = max(n for n in range(1, most + 1) if extent % n == 0)
-    return [kernel] if count == 1 else _split(kernel, first, rest, count, extent // count)
+    return [kernel] if count == 1 else in_parts(kernel, first, count)
 
 
-def _size(indices: Sequence[Index]) -> int:
+def points_of(indices: Sequence[Index]) -> int:
     """How many points there are; 0 if that is not known."""
     return math.prod(shapes.as_int(i.extent) or 0 for i in indices)
 
 
-def _split(
-    kernel: Reduce, first: Index, rest: Sequence[Index], count: int, length: int
-) -> list[Kernel]:
-    """The kernel of `count` partial results, each of `length` values of an index, and that of the
-    whole."""
+def in_parts(kernel: Reduce, first: Index, count: int) -> list[Kernel]:
+    """The kernel of `count` partial results, each of equally many values of a reduced index, and
+    that of the whole."""
+    length = points_of((first,)) // count
     part, inner = Index("part", integer(count)), Index(first.name, integer(length))
+    reduced = tuple(inner if i is first else i for i in kernel.reduced)
     place = Binary("add", Binary("mul", part, integer(length)), inner)
     moved: dict[Replaceable, Expr | Tensor] = {first: place}
     shape = (part.extent, *(i.extent for i in kernel.domain))
@@ -76,7 +76,7 @@ def _split(
         kernel,
         targets=partial,
         domain=(part, *kernel.domain),
-        reduced=(inner, *rest),
+        reduced=reduced,
         initial=neutral,
         values=tuple(substitute(v, moved) for v in kernel.values),
         accumulators=totals,

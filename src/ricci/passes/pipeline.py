@@ -28,6 +28,7 @@ from ..ir.verify import Stage, verify_graph
 from .arrange import arrange_constants
 from .control import Lowered, lower_control
 from .hoist import hoist
+from .in_place import sums_in_place
 from .layout import choose_layouts
 from .memory import plan_memory, split_constant
 from .prune import prune
@@ -119,6 +120,7 @@ def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
         kept += moved.constants
         constant |= {*moved.constants}
         ports |= {*moved.constants}
+        late = sums_in_place(late, ports | lowered.changing, views)
         strides = _layouts(late, lowered, constant, ports)
         late, arranged = arrange_constants(late, lowered.places.strides_of_all(strides), constant)
         early += arranged.kernels
@@ -134,12 +136,13 @@ def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
     for kind, tensors in blocks.items():
         fixed |= {tensor: Buffer(kind, number) for number, tensor in enumerate(tensors)}
     starts, strides = lowered.places.starts(strides), lowered.places.strides_of_all(strides)
-    buffers, _ = plan_memory(tuple(early), fixed, views, starts, strides)
-    rest, arena = plan_memory(tuple(late), fixed, views, starts, strides)
+    buffers, _, _ = plan_memory(tuple(early), fixed, views, starts, strides)
+    rest, above, arena = plan_memory(tuple(late), fixed, views, starts, strides)
     return Program(
         graph.name, inputs, _outputs(graph), graph.variables, constants, tuple(kept),
         tuple(early), tuple(late), {**fixed, **buffers, **rest}, arena,
         (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks, strides,
+        above=above,
     )  # fmt: skip
 
 

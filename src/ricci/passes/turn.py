@@ -25,7 +25,14 @@ from ..ir.nodes import (
     Subscript,
     integer,
 )
-from ..ir.rewrite import accesses, expressions, free_indices, rebuild, substitute_assignment
+from ..ir.rewrite import (
+    accesses,
+    expressions,
+    free_indices,
+    rebuild,
+    substitute_assignment,
+    used_locals,
+)
 from .specialise import shapes_inside
 
 
@@ -106,8 +113,13 @@ def replace_index(
     values = (
         tuple(_guarded(v, value, index.extent) for v in plain.values) if guards else plain.values
     )
+    used = used_locals(plain.locals, *values, condition)
     return replace(
-        plain, domain=domain, values=values, condition=None if condition == TRUE else condition
+        plain,
+        domain=domain,
+        locals=tuple(x for x in plain.locals if x not in used),  # only where the checks hold
+        values=values,
+        condition=None if condition == TRUE else condition,
     )
 
 

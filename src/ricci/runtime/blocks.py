@@ -7,8 +7,10 @@ of four kilobytes are.
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +24,12 @@ _PAGE = 2 << 20
 """Bytes of a large page."""
 
 
-def block(size: int) -> tuple[Array, int]:
-    """Memory of a size, and its aligned address; a little more is there than asked for."""
-    memory = _memory(size + 2 * _ALIGNMENT)
+def block(size: int, used: int | None = None) -> tuple[Array, int]:
+    """Memory of a size, and its aligned address; a little more is there than asked for.
+
+    If some of it may never be touched, `used` bytes at the beginning are: large pages are for them.
+    """
+    memory = _memory(size + 2 * _ALIGNMENT, size if used is None else used)
     unit = _PAGE if size >= _LARGE else _ALIGNMENT
     return memory, -(-memory.ctypes.data // unit) * unit
 
@@ -56,17 +61,30 @@ def _pages(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, flags=private | mmap.MAP_ANONYMOUS)
 
 
-def _memory(size: int) -> Array:
+def _memory(size: int, used: int) -> Array:
     if size < _LARGE:
         return np.empty(size, np.uint8)
+    return np.frombuffer(_pages_from(size, used)[0], np.uint8)
+
+
+def _pages_from(size: int, used: int) -> tuple[mmap.mmap, int]:
+    """Memory, and from which byte on it is aligned."""
     pages = _pages(size + _PAGE)
-    memory = np.frombuffer(pages, np.uint8)
+    first = -np.frombuffer(pages, np.uint8).ctypes.data % _PAGE
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
-    whole = size // _PAGE * _PAGE
+    whole = used // _PAGE * _PAGE
     if advice is not None and whole:
         with contextlib.suppress(OSError):  # a kernel without large pages
-            pages.madvise(advice, -memory.ctypes.data % _PAGE, whole)
-    return memory
+            pages.madvise(advice, first, whole)
+    return pages, first
+
+
+def large_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An aligned array with any elements. Views refer to it, not to the memory behind it, so a
+    count of references to it says whether somebody has its elements."""
+    size = math.prod(shape) * dtype.itemsize
+    pages, first = _pages_from(size, size)
+    return np.ndarray(shape, dtype, pages, first)
 
 
 def in_memory(value: Array | Stored) -> Array:
@@ -74,7 +92,8 @@ def in_memory(value: Array | Stored) -> Array:
 
 
 class Room:
-    """Memory for arrays that are read in turn: the same again and again, while it is near."""
+    """Memory for arrays that are read in turn: the same again and again, while it is near, as long
+    as about so much is needed."""
 
     def __init__(self) -> None:
         self._memory, self._address = block(0)
@@ -84,8 +103,9 @@ class Room:
         """These arrays; those that are read are there until the next are."""
         stored = [v for v in values if isinstance(v, Stored)]
         sizes = [-(-v.nbytes // _ALIGNMENT) * _ALIGNMENT for v in stored]
-        if sum(sizes) > self._size:
+        if not sum(sizes) <= self._size <= 2 * sum(sizes) + _LARGE:
             self._size = sum(sizes)
+            self._memory, self._address = block(0)  # gives back what there was before
             self._memory, self._address = block(self._size)
         place = self._address - self._memory.ctypes.data
         found = []

@@ -26,7 +26,7 @@ def is_supported() -> bool:
     return sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
-class _Method(ctypes.Structure):
+class Method(ctypes.Structure):
     """`PyMethodDef`."""
 
     _fields_ = (
@@ -37,13 +37,13 @@ class _Method(ctypes.Structure):
     )
 
 
-_FASTCALL = 0x80
+FASTCALL = 0x80
 
 
 @functools.cache
-def _method() -> tuple[_Method, Library]:
+def _method() -> tuple[Method, Library]:
     library = make_module(call_text())
-    return _Method(b"ricci_call", library.address("ricci_call"), _FASTCALL, None), library
+    return Method(b"ricci_call", library.address("ricci_call"), FASTCALL, None), library
 
 
 def make_builtin(run: int, instance: Array) -> tuple[Callable[..., None], Array]:
@@ -53,6 +53,6 @@ def make_builtin(run: int, instance: Array) -> tuple[Callable[..., None], Array]
     words = np.array([run, id(int), id(None), *instance.tolist()], np.int64)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
-    make.argtypes = (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
+    make.argtypes = (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
     made: Callable[..., None] = make(ctypes.byref(_method()[0]), words, None)
     return made, words[CALL_WORDS:]

@@ -8,15 +8,15 @@ removed when there is too much.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import tempfile
+import re
 from contextlib import suppress
 from pathlib import Path
 
 import llvmlite
 
 from .. import config
+from ..hashes import sha256
 
 LARGEST = 512 << 20
 """Bytes that the cache may take."""
@@ -30,7 +30,7 @@ _VERSION = "1"
 
 def key(kind: str, *parts: str) -> str:
     """The name of an entry."""
-    digest = hashlib.sha256()
+    digest = sha256()
     for part in (
         _VERSION,
         version_of(*_BACK),
@@ -51,7 +51,7 @@ _BACK = ("ir", "passes", "backends", "runtime")
 def version_of(*folders: str) -> str:
     """A hash of the sizes and times of files of the compiler, so that a changed one starts anew."""
     root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
+    digest = sha256()
     for folder in folders:
         for path in sorted(p for p in (root / folder).rglob("*") if p.suffix in (".py", ".sknd")):
             stat = path.stat()
@@ -65,10 +65,10 @@ def read(name: str) -> bytes | None:
         return None
     path = _path(name)
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if path.is_file() else b""
     except OSError:
         return None
-    if len(data) < 32 or hashlib.sha256(data[32:]).digest() != data[:32]:
+    if len(data) < 32 or sha256(data[32:]).digest() != data[:32]:
         return None
     with suppress(OSError):
         os.utime(path)
@@ -79,6 +79,8 @@ def write(name: str, data: bytes) -> None:
     """Keep an entry, if the disk lets us."""
     if config.get("no_cache"):
         return
+    import tempfile
+
     path = _path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +89,7 @@ def write(name: str, data: bytes) -> None:
         return
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(data).digest() + data)
+            file.write(sha256(data).digest() + data)
         os.replace(temporary, path)
         _count_write(path.parent)
     except OSError:
@@ -109,10 +111,17 @@ def _count_write(folder: Path) -> None:
     _writes[0] += 1
 
 
+_NAME = re.compile(r"[a-z]+-[0-9a-f]{40}|\.new-\w+")
+"""Of an entry, or of one that is being written."""
+
+
 def _trim(folder: Path) -> None:
-    """Remove the entries used longest ago, down to three quarters of the limit."""
+    """Remove the entries used longest ago, down to three quarters of the limit, and no other files:
+    the folder may be one in which somebody keeps something else."""
     entries = []
     for path in folder.iterdir():
+        if not _NAME.fullmatch(path.name):
+            continue
         with suppress(OSError):
             stat = path.stat()
             entries.append((stat.st_mtime, stat.st_size, path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 class Engine:
     """How an executable computes."""
+
+    at_once: Callable[..., Any] | None = None
+    """Makes a whole call: gives a tensor, or a tuple of several; or `None`, and nothing has
+    happened, if others must look at the arguments."""
 
     def run(
         self,

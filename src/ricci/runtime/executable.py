@@ -150,6 +150,10 @@ class Executable:
     def again(self, args: tuple[object, ...]) -> Any | None:
         """What a call with these arguments gives, if there was one with their like; else none."""
         try:
+            at_once = self._engine.at_once
+            found = None if at_once is None else at_once(*args)
+            if found is not None:
+                return found if self._result is None else tuple.__new__(self._result, found)
             results = self._engine.run_again(args, self.variables)
         except MemoryError as problem:
             raise _no_memory(problem) from None
@@ -158,9 +162,9 @@ class Executable:
     def unchecked(self, arrays: tuple[Any, ...]) -> Any:
         """A call with aligned NumPy arrays of the right dtypes: nobody looks at these once there
         was a call with the same shapes and strides. Any other is one that is checked."""
-        results = self._engine.run_again(arrays, self.variables)  # takes least
-        if results is not None:
-            return self._wrapped(results, type(arrays[0]) is not np.ndarray)
+        again = self.again(arrays)  # takes least
+        if again is not None:
+            return again
         results = self._engine.run_unchecked(arrays, self.variables)
         return self(*arrays) if results is None else self._wrapped(results, False)
 

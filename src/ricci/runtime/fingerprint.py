@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import fields
 from enum import Enum
 from functools import cache
 from typing import Any
 
+from ..hashes import sha256
 from ..ir.nodes import Graph
 
 _LEFT_OUT = {"name", "span", "data", "attributes", "checks", "quantization"}
@@ -19,7 +19,7 @@ def fingerprint(graph: Graph) -> str:
 
     Every object is numbered when it is first met, and later named by its number.
     """
-    digest = hashlib.sha256()
+    digest = sha256()
     numbers: dict[int, int] = {}
     stack: list[object] = [graph]
     while stack:

@@ -79,7 +79,7 @@ def _step(step: Step, sources: dict[Source, int]) -> list[Any]:
     sites = [[s.tensor, s.dimension, *_span(s.span, sources)] for s in step.sites]
     return [
         step.kind, step.name, slots, step.symbol, step.chunks, step.shared, step.scratch, sites,
-        step.counted, step.target, step.places, step.number, step.template,
+        step.counted, step.target, step.places, step.number, step.template, step.above,
     ]  # fmt: skip
 
 

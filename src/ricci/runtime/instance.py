@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +41,10 @@ UNSET = np.iinfo(np.int64).min
 """What a size that data defines asks for, as long as it has not been set."""
 
 
-_TURNS_AT_ONCE = 1 << 22
-"""How many steps loops make in one go: a fraction of a second if they are small."""
+_FIRST_TURNS = 256
+"""How many steps loops make in the first go."""
+_BREAK = 0.05
+"""Seconds that a go should take, so that an interruption comes soon however much a step does."""
 
 
 def most_steps() -> int:
@@ -152,6 +155,14 @@ def is_simple(steps: Sequence[Step]) -> bool:
     return _HAS_BUILTINS and not any(s.kind == "back" for s in steps)
 
 
+class Lent(NamedTuple):
+    """Addresses of an instance that is run without `Instance`."""
+
+    words: int
+    cells: int
+    """Where it reads the addresses of arguments and results."""
+
+
 class Instance:
     """What a running call needs for itself: arena, tables of pointers, error records, sizes."""
 
@@ -167,12 +178,12 @@ class Instance:
         """Per step with checks: the number of the failed one, the value, the extent."""
         self._failures = self.records.data.cast("B")
         self._no_failures = bytes(self._failures)
-        self._arena, arena = block(loaded.image.arena)
-        first = arena - self._arena.ctypes.data
-        self.arena = self._arena[first : first + loaded.image.arena]
-        """The bytes that the steps share."""
-        stride = -(-max((s.scratch for s in steps), default=0) // 128) * 128
-        self._scratch, scratch = block(stride * count)
+        own = max((_aligned(s.above) + _aligned(s.scratch) * count for s in steps), default=0)
+        self._scratch, arena = block(max(loaded.image.arena, own), loaded.image.arena)
+        first = arena - self._scratch.ctypes.data
+        self.arena = self._scratch[first : first + loaded.image.arena]
+        """The bytes that the steps share. What threads have for themselves is behind what is there
+        at the time."""
         image = loaded.image
         cells = image.sizes + image.defined
         self.sizes = np.zeros(cells + image.checks, np.int64)
@@ -196,7 +207,7 @@ class Instance:
         """What stands for an array object with such an address: its third word is read."""
         self._words = np.zeros(threads.INSTANCE_WORDS, np.int64)
         self._words[:9] = (
-            self._steps.ctypes.data, len(steps), scratch, stride, 0, self._patches.ctypes.data,
+            self._steps.ctypes.data, len(steps), arena, 0, 0, self._patches.ctypes.data,
             self._patch_count, ctypes.addressof(self._io), self._tables.ctypes.data,
         )  # fmt: skip
         self._words[threads.CELLS] = ctypes.addressof(self._cells)
@@ -227,7 +238,8 @@ class Instance:
             site += bool(step.sites)
             self._steps[number] = (
                 _OPS[step.kind], loaded.functions.get(step.symbol, 0), base + 8 * at, step.chunks,
-                step.shared, loaded.counters.get(step.symbol, 0), step.target,
+                step.shared, loaded.counters.get(step.symbol, 0),
+                _aligned(step.above) if step.kind == "kernel" else step.target,
                 self._places_of(step, base),
             )  # fmt: skip
             for k, slot in enumerate(step.slots, at + 1):
@@ -239,9 +251,10 @@ class Instance:
         return patches
 
     def _places_of(self, step: Step, base: int) -> int:
-        """Where the list of the table entries is that a `point` writes."""
+        """Where the list of the table entries is that a `point` writes; of a kernel, how far apart
+        the scratch of threads is."""
         if step.kind != "point":
-            return 0
+            return _aligned(step.scratch)
         entries = [base + 8 * (self._first[row] + 1 + slot) for row, slot in step.places]
         self._places.append(np.array([len(entries), *entries], np.int64))
         return int(self._places[-1].ctypes.data)
@@ -286,17 +299,26 @@ class Instance:
             finally:
                 self.forget_failures()
 
+    def lend(self) -> Lent:
+        """Be run by others, until pools are no longer there; nobody else runs it from now on."""
+        for k in range(len(self._io)):
+            self._io[k] = self._first_cell + 8 * k
+        self._words[threads.OWN_POOL] = pool_address(self._count)
+        return Lent(self._address, ctypes.addressof(self._cells))
+
     def _run_loops(self) -> None:
         """Run all steps, with breaks in which Python can raise a `KeyboardInterrupt`."""
-        left = most_steps()
+        left, turns = most_steps(), _FIRST_TURNS
         self._words[threads.RESUME] = 0
         while left >= 0:
-            turns = min(left + 1, _TURNS_AT_ONCE)
+            turns = min(left + 1, turns)
             self._words[threads.TURNS] = turns
+            began = perf_counter()
             self._entry(self._address)
             if self._words[threads.TURNS] > 0:
                 return
             left -= turns
+            turns = 2 * turns if perf_counter() - began < _BREAK else max(turns // 2, 1)
         raise endless()
 
     def _cells_of(self, arrays: Sequence[Array]) -> list[int]:
@@ -320,6 +342,11 @@ class Instance:
         """Be ready for another call."""
         if self.can_fail:
             self.records[:] = 0
+
+
+def _aligned(size: int) -> int:
+    """Bytes up to the end of two lines of the cache, which processors bring together."""
+    return -(-size // 128) * 128
 
 
 def _address(fixed: Mapping[str, Sequence[int]], slot: Slot) -> int:

@@ -30,9 +30,10 @@ from .arguments import Array
 from .engine import Engine
 from .instance import UNSET, Instance, Loaded, Weights
 from .options import Options
-from .pool import this_machine
+from .pool import generation, this_machine
 from .repeated import Repeated
 from .results import Wanted, is_big, make_big_results, make_results
+from .tensor_calls import TensorCalls
 from .variables import VariableValues
 from .whole import Whole
 
@@ -58,6 +59,8 @@ class _Call:
     """What makes arrays for the results."""
     weights: Weights | None = None
     """With what to run, where that is all there is to a call."""
+    tensors: TensorCalls | None = None
+    """Which know such calls with tensors."""
 
     def __post_init__(self) -> None:
         if any(is_big(*wanted) for wanted in self.outputs):
@@ -132,6 +135,8 @@ class Native(Engine):
         self._again: Repeated[_Call] = Repeated()
         self._weights: dict[Loaded, Weights] = {}
         self._stale: dict[Loaded, _Stale] = {}
+        self._tensors = TensorCalls()
+        self._generation = generation()
         self._threads: dict[Loaded, int] = {}
         """Where tuning has found that fewer are better."""
         self.is_open = bool(graph.symbols) and has_bounds(graph)
@@ -171,6 +176,8 @@ class Native(Engine):
         if weights is None:
             arrays, addresses = (args, ()) if words is args else ((), words)
             return self._finish(call, variables, arrays, out, addresses)
+        if words is not args and not out:
+            self._know(call, weights, args)
         outputs: list[Any] = list(out) if out else call.make(call.outputs)
         instance = weights.take()
         if out and words is not args:
@@ -179,6 +186,24 @@ class Native(Engine):
             instance.run_simply(*words, *outputs)
         weights.give(instance)
         return outputs
+
+    def _know(self, call: _Call, weights: Weights, args: tuple[Any, ...]) -> None:
+        """Let native code make calls with tensors like these, unless it is known to do so."""
+        if call.tensors is self._tensors and self._generation == generation():
+            return
+        with self._lock:
+            if self._generation != generation():
+                self._forget()
+            if call.weights is weights and call.tensors is not self._tensors:
+                call.tensors = self._tensors
+                self._tensors.add(args, call.outputs, weights.take)
+                self.at_once = self._tensors.call
+
+    def _forget(self) -> None:
+        """Calls with tensors are no longer known."""
+        self._generation = generation()
+        self._tensors = TensorCalls()
+        self.at_once = None
 
     def run_unchecked(
         self, args: tuple[Any, ...], variables: VariableValues
@@ -194,8 +219,11 @@ class Native(Engine):
         targets: Sequence[Array] = (),
     ) -> None:  # fmt: skip
         call = self._calls.get(self._key(arrays))
-        if call is not None and call.whole:
-            self._again.remember(args, tuple(out), [*arrays, *targets], call)
+        if call is None or not call.whole:
+            return
+        known = self._again.remember(args, tuple(out), [*arrays, *targets], call)
+        if known and call.weights and not out and type(args[0]) is not np.ndarray:
+            self._know(call, call.weights, args)
 
     def _finish(
         self,
@@ -326,6 +354,7 @@ class Native(Engine):
             for stale in self._stale.values():
                 stale.changed.add(name)
             self._weights.clear()
+            self._forget()
             for call in self._calls.values():
                 call.weights = None
 

@@ -22,6 +22,7 @@ from ..backends.llvm import threads
 from ..backends.llvm.jit import Library, compile_text
 from ..backends.llvm.target import Target, host, identity
 from . import cache, processors
+from .arguments import Array
 
 
 @functools.cache
@@ -48,6 +49,11 @@ def runtime() -> Library:
 
 def make_module(source: str) -> Library:
     """The code of an LLVM text, which need not say for what machine it is."""
+    return Library([make_object(source)], this_machine())
+
+
+def make_object(source: str) -> bytes:
+    """The same as an object file, which the cache keeps."""
     target = this_machine()
     text = f'target triple = "{target.triple}"\n{source}'
     key = cache.key("runtime", text, repr(target))
@@ -55,7 +61,7 @@ def make_module(source: str) -> Library:
     if data is None:
         data = compile_text(text, target)
         cache.write(key, data)
-    return Library([data], target)
+    return data
 
 
 @functools.cache
@@ -111,6 +117,8 @@ class _Pools:
         self.lock = Lock()
         self.by_count: dict[int, Pool] = {}
         self.generation = 0
+        self.cell = np.zeros(1, np.int64)
+        """The same, where native code can see it."""
         self.left_behind: list[Pool] = []
         """Those that are gone, whose memory may still be referred to."""
 
@@ -120,6 +128,7 @@ class _Pools:
         self.left_behind.extend(self.by_count.values())
         self.by_count.clear()
         self.generation += 1
+        self.cell[0] = self.generation
 
     def stop(self) -> None:
         """End all workers, so that nothing runs while the process is taken apart."""
@@ -152,6 +161,11 @@ def pool_of(count: int) -> Pool | None:
 def generation() -> int:
     """Changes when pools are no longer there: in the child of a fork."""
     return _pools.generation
+
+
+def generation_cell() -> Array:
+    """An array with `generation`."""
+    return _pools.cell
 
 
 def thread_count(wanted: int | None) -> int:

@@ -21,7 +21,7 @@ from ..ir.nodes import Symbol, Tensor
 from ..ir.rewrite import walk
 from ..ir.work import Work, bytes_of, work_of
 from .native import Trial
-from .peak import Rates, rates
+from .peak import Limits, Rates
 from .pool import this_machine
 from .timing import Times, launch_times, take_times
 
@@ -114,15 +114,22 @@ def profile(trial: Trial, rounds: int) -> Profile:
     """Time the kernels of a call in so many rounds; medians count."""
     if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
         raise error("E0801", f"`rounds` must be a positive integer, not {rounds!r:.60}")
-    times = take_times(trial, rounds)
-    return _Reader(trial, times).profile()
+    limits = [Limits(count) for count in {1, trial.threads}]
+
+    def look() -> None:
+        for limit in limits:
+            limit.look()
+
+    times = take_times(trial, rounds, look)
+    return _Reader(trial, times, {x.threads: x.rates() for x in limits}).profile()
 
 
 class _Reader:
-    def __init__(self, trial: Trial, times: Times) -> None:
+    def __init__(self, trial: Trial, times: Times, rates: Mapping[int, Rates]) -> None:
         self.program = trial.program
         self.steps = trial.weights.loaded.image.steps
         self.threads = trial.threads
+        self.rates = rates
         self.times = times
         self.sizes = dict(zip(trial.program.symbols, times.sizes, strict=True))
         runs = np.median(times.runs, axis=0)
@@ -134,7 +141,7 @@ class _Reader:
 
     def profile(self) -> Profile:
         kernels = tuple(self._kernel(n, k) for n, k in enumerate(self.program.kernels))
-        return Profile(kernels, self.times.call, rates(self.threads), self.sizes)
+        return Profile(kernels, self.times.call, self.rates[self.threads], self.sizes)
 
     def _kernel(self, number: int, kernel: Kernel) -> KernelProfile:
         row = self.rows.get(number)
@@ -152,7 +159,7 @@ class _Reader:
         seconds, total = max(float(self.each[row]), 1e-12), float(self.total[row])
         shared = bool(self.times.shared[:, row].any())
         waited = float(np.median(self.times.waited[:, row])) / max(total, 1e-12)
-        machine, dtype = rates(self.threads), _number_type(kernel)
+        machine, dtype = self.rates[self.threads], _number_type(kernel)
         limits = self._limits(work, dtype, shared, self.far[known.number])
         bound, explains = _bound(limits | {"threads": waited * seconds}, seconds)
         return replace(
@@ -170,7 +177,7 @@ class _Reader:
 
     def _limits(self, work: Work, dtype: DType, shared: bool, far: int) -> dict[str, float]:
         """The seconds that each limit alone would make a run take."""
-        able = rates(self.threads if shared else 1)
+        able = self.rates[self.threads if shared else 1]
         alone, together = launch_times(self.threads)
         return {
             "computation": work.operations / able.of(dtype),

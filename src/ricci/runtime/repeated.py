@@ -76,12 +76,12 @@ class Repeated(Generic[Known]):
         out: tuple[Any, ...],
         used: Sequence[Array | None],
         known: Known,
-    ) -> None:
+    ) -> bool:
         """Keep what is known, if `used`, what arguments and then results became, is where they
-        are."""
+        are; whether it is."""
         given = args + out
         if len(given) != len(used) or not args:
-            return
+            return False
         spans: list[int] = []
         if all(map(_is_same_array, given, used)):
             kinds: Any = _kinds
@@ -89,10 +89,11 @@ class Repeated(Generic[Known]):
             kinds = _tensor_kinds
             spans = [_span(t) for t in given] if out else []
         else:
-            return
+            return False
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[(kinds(args), kinds(out)) if out else kinds(args)] = known, spans
+        return True
 
 
 def _kinds(arrays: tuple[Any, ...]) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 Memory that the operating system has just given is slow to write to for the first time: a result of
 50 MB takes milliseconds more. Therefore the last big results are kept, and one is used again
-when nothing else refers to it.
+when nothing else refers to it. They are aligned: what goes past the caches is written by lines.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import config
 from .arguments import Array
+from .blocks import large_array
 
 BIG = 1 << 20
 """Bytes from which a result is kept."""
@@ -42,7 +43,7 @@ class Kept:
                     if array.shape == shape and array.dtype == dtype and _is_as_made(array):
                         self._arrays.append(self._arrays.pop(k))
                         return array
-            array = np.empty(shape, dtype)
+            array = large_array(shape, dtype)
             self._arrays.append(array)
             self._limit(int(config.get("keep_results")) << 20)
         return array
@@ -65,8 +66,7 @@ _ONLY_KEPT = _count_references([np.empty(0)])[0]
 def _is_as_made(array: Array) -> bool:
     """Whether nobody looks at an array without holding it, or has changed what can be done."""
     flags = array.flags
-    as_made = flags.owndata and flags.writeable and flags.c_contiguous
-    return bool(as_made and not weakref.getweakrefcount(array))
+    return bool(flags.writeable and flags.c_contiguous and not weakref.getweakrefcount(array))
 
 
 _kept = Kept()
@@ -87,4 +87,8 @@ def make_big_results(wanted: Sequence[Wanted]) -> list[Array]:
 
 
 def is_big(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    return math.prod(shape) * dtype.itemsize >= BIG
+    return bytes_of(shape, dtype) >= BIG
+
+
+def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return math.prod(shape) * dtype.itemsize

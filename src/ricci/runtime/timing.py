@@ -12,13 +12,13 @@ import numpy as np
 
 from ..backends.llvm import profile as texts
 from ..backends.llvm import threads
-from ..backends.llvm.jit import Library, compile_text
+from ..backends.llvm.jit import Library
 from ..backends.llvm.steps import Image, Step
 from ..ir.loops import Program
 from .arguments import Array
 from .instance import Instance, Loaded, Weights
 from .native import Trial
-from .pool import make_module, this_machine
+from .pool import make_module, make_object
 
 
 @functools.cache
@@ -58,15 +58,25 @@ class Times:
     """Those of the call, by the symbols of the program."""
 
 
-def take_times(trial: Trial, rounds: int) -> Times:
-    """Run a call so many times, after one that does not count; raises what a call raises."""
+_LOOKS = 5
+"""How often something else is done between runs."""
+
+
+def take_times(trial: Trial, rounds: int, between: Callable[[], object] = lambda: None) -> Times:
+    """Run a call so many times; raises what a call raises.
+
+    Now and then `between` is done, and a run follows that does not count.
+    """
     image = trial.weights.loaded.image
     instance = TimedInstance(trial.weights, image.steps, trial.threads)
     arrays = [*trial.inputs, *trial.outputs]
     _run(instance, arrays, trial.sizes)
     rows, calls = [], []
     begin, first = time.perf_counter(), _clock()()
-    for _ in range(rounds):
+    for number in range(rounds):
+        if number % -(-rounds // _LOOKS) == 0:
+            between()
+            _run(instance, arrays, trial.sizes)
         instance.notes[:] = 0
         start = time.perf_counter()
         _run(instance, arrays, trial.sizes)
@@ -97,8 +107,7 @@ _EMPTY = Program("nothing", (), (), (), (), (), (), (), {}, 0)
 @functools.cache
 def launch_times(count: int) -> tuple[float, float]:
     """Seconds that a kernel without work takes: alone, and shared by so many threads."""
-    target = this_machine()
-    code = compile_text(f'target triple = "{target.triple}"\n{texts.NOTHING}', target)
+    code = make_object(texts.NOTHING)
     alone = Step("kernel", "nothing", symbol="nothing", chunks=1)
     shared = Step("kernel", "nothing", symbol="nothing", chunks=4 * count, shared=True)
     steps = (alone, shared) * 8

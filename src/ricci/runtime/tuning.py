@@ -19,10 +19,9 @@ from pathlib import Path
 
 from ..backends.llvm.kernels import choose
 from ..backends.llvm.schedule import Schedule, Schedules, describe
-from ..backends.llvm.schedule_space import Space
+from ..backends.llvm.schedule_space_chain import Space, space_of
 from ..diagnostics import Error, error
 from ..dtypes import DType, Types
-from ..ir.loops import Reduce
 from ..ir.nodes import Graph
 from ..stored import Stored
 from . import tuning_file
@@ -183,7 +182,6 @@ class _Search:
     def _prepare(self, part: Part) -> None:
         """Begin with a part: with what the cost model chooses for it."""
         kernel, subject = part.kernel, self.subject
-        assert isinstance(kernel, Reduce)
         given = (subject.program.strides, subject.target, subject.constant)
         chosen = choose(kernel, *given)
         if chosen is None:
@@ -191,7 +189,7 @@ class _Search:
         scene = Scene(subject, part)
         trial = Trial(scene, None)
         expected = trial.results()
-        space = Space(kernel, *given)
+        space = space_of(kernel, chosen, *given)
         seconds, _ = compare(trial, trial, 2, 0.001)
         queue = [s for s in space.first() if s != chosen]
         if self.options.schedules and (s := self.options.schedules[part.number]) is not None:

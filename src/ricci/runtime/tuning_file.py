@@ -7,11 +7,9 @@ as they are. When there are too many, the oldest go.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +22,7 @@ from ..backends.llvm.schedule import Schedule, from_json, to_json
 from ..backends.llvm.target import Target
 from ..diagnostics import Error, error
 from ..dtypes import Types
+from ..hashes import sha256
 from ..ir.nodes import Graph, Symbol
 from ..ir.shapes import evaluate
 from .fingerprint import fingerprint
@@ -87,7 +86,7 @@ class Entry:
 
 def target_name(target: Target) -> str:
     """A processor, as a key says it: what code is made for, and how large its caches are."""
-    digest = hashlib.sha256(repr(target).encode()).hexdigest()[:12]
+    digest = sha256(repr(target).encode()).hexdigest()[:12]
     return f"{target.triple} {target.cpu} {digest}"
 
 
@@ -256,6 +255,8 @@ def _as_data(entry: Entry) -> dict[str, Any]:
 
 
 def _write(path: Path, entries: Sequence[Any]) -> None:
+    import tempfile
+
     rows = ",\n".join(_pretty(e) for e in entries)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:

@@ -22,7 +22,7 @@ from ..backends.llvm.steps import Step
 from ..backends.llvm.target import Target
 from ..diagnostics import error
 from ..dtypes import BFLOAT16, from_bfloat16
-from ..ir.loops import Buffer, Kernel, Program, Reduce, tensors_touched, tensors_written
+from ..ir.loops import Buffer, Group, Kernel, Program, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Tensor
 from ..ir.shapes import as_int
 from ..passes.memory import size_of
@@ -47,14 +47,23 @@ class Part:
     @property
     def terms(self) -> int:
         """How many values an element of the result is made of."""
-        reduced = self.kernel.reduced if isinstance(self.kernel, Reduce) else ()
-        return math.prod(as_int(i.extent) or 1 for i in reduced)
+        return sum(math.prod(as_int(i.extent) or 1 for i in k.reduced) for k in self._reduces)
 
     @property
     def work(self) -> int:
         """How many terms all results are made of, all kernels together."""
-        domain = self.kernel.domain if isinstance(self.kernel, Reduce) else ()
-        return self.count * self.terms * math.prod(as_int(i.extent) or 1 for i in domain)
+        points = ((*k.domain, *k.reduced) for k in self._reduces)
+        return self.count * sum(math.prod(as_int(i.extent) or 1 for i in p) for p in points)
+
+    @property
+    def _reduces(self) -> tuple[Reduce, ...]:
+        """The reductions and maps that it consists of."""
+        match self.kernel:
+            case Reduce():
+                return (self.kernel,)
+            case Group():
+                return self.kernel.kernels
+        return ()
 
 
 class Subject:
@@ -128,7 +137,7 @@ class Subject:
             if t in self.program.buffers
         }
         return (
-            isinstance(part.kernel, Reduce)
+            isinstance(part.kernel, Reduce | Group)
             and part.start >= 0
             and kinds.isdisjoint({"pointer", "size"})
         )

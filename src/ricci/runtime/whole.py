@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import cached_property
 
+from ..hashes import sha256
 from ..ir.nodes import Graph
 from ..ir.text_print import format_graph
 
@@ -25,4 +25,4 @@ class Whole:
     @cached_property
     def digest(self) -> str:
         text = format_graph(self.graph)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -33,7 +33,7 @@ from .winograd_choice import choose_winograd
 from .winograd_plan import winograd_plan
 from .winograd_write import write_winograd
 
-_ALIKE = 1.03
+_ALIKE = 1.05
 """Estimates so near each other say nothing: what is read in place is preferred then."""
 MOST_SCRATCH = 64 << 20
 """Bytes that a thread may use for packed blocks."""

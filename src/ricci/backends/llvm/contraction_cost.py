@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...ir.nodes import Access, Expr
-from .contraction_form import Operand, size
+from ...ir.rewrite import free_indices
+from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form, merge
 from .emit_access import extent_of
 from .kernels import Strides
@@ -30,9 +31,9 @@ _CALL = 30.0
 _FAR_ROWS = 0.1
 """Cycles per element of rows that are read in place from beyond the caches: each is another stretch
 of memory."""
-_FAR_PANELS = 0.5
-"""The same of rows in panels that were prepared, which nothing brings near ahead of time: once,
-since what other blocks read again is nearer."""
+_FAR_PANELS = 0.2
+"""The same of rows in panels that were prepared, which are brought near ahead of time: once, since
+what other blocks read again is nearer."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -88,9 +89,13 @@ class Costs:
             cycles += read * (8.0 if plan.vector_source == "packed" else 4.0) / plan.rows
         if held > room:
             cycles += rows * plan.depth.extent * 4.0
+        if plan.is_streamed:
+            # short stretches, each of another page, come from memory more slowly; then all is near
+            once = columns * plan.depth.extent / plan.lanes
+            first = 1.5 if columns * self.bytes < 4096 else 1.0
+            return cycles + first * once + 0.2 * (read - once)
         if plan.vector_source == "direct":
-            # short stretches, each of another page, come from memory more slowly
-            cycles += read * (0.8 if plan.is_streamed and columns * self.bytes < 4096 else 0.5)
+            cycles += read * 0.5
         if plan.vector_source != "packed":
             far = self.columns * plan.depth.extent * self.bytes > target.l2 // 2
             cycles += read if far else 0.0
@@ -157,6 +162,14 @@ def _reading(source: str, operand: Operand, panel: int, plan: Plan, strides: Str
 def is_far(operand: Operand, depth: Depth, bytes_of: int, target: Target) -> bool:
     """Whether an operand is more than the caches of a core hold."""
     return operand.extent * depth.extent * bytes_of > target.l2
+
+
+def reads_far(operand: Operand, form: Form, depth: Depth, target: Target) -> bool:
+    """Whether an operand comes from beyond the caches of a core: the one of a batch is no small
+    part of what they hold, and those of all are more."""
+    used = set(free_indices(operand.value))
+    own = operand.extent * depth.extent * form.dtype.numpy().itemsize
+    return own > target.l2 // 4 and own * size(i for i in form.batch if i in used) > target.l2
 
 
 def _clashes(plan: Plan, strides: Strides) -> float:
@@ -239,10 +252,15 @@ def tiles(target: Target) -> tuple[tuple[int, int], ...]:
     found = []
     for vectors in range(1, 9):
         for rows in range(1, MOST_ROWS + 1):
-            kept = vectors if target.fused else min(rows, vectors)
-            if rows * vectors + kept < target.registers:
+            if has_room(rows, vectors, target):
                 found.append((rows, vectors))
     return tuple(found)
+
+
+def has_room(rows: int, vectors: int, target: Target) -> bool:
+    """Whether there are registers for the sums of a tile, its vectors and one broadcast."""
+    kept = vectors if target.fused else min(rows, vectors)
+    return rows * vectors + kept < target.registers
 
 
 def _tile_cost(rows: int, columns: int, r: int, v: int, lanes: int, target: Target) -> float:

@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
-from .contraction_cost import MOST_ROWS, Costs, best_tile, estimate, is_far
+from .contraction_cost import (
+    MOST_APART,
+    MOST_ROWS,
+    Costs,
+    best_tile,
+    estimate,
+    is_far,
+    reads_far,
+    tiles,
+)
 from .contraction_form import Form, Operand, size
 from .contraction_space import Space, flat_form, merge
 from .emit_access import extent_of, shape_of
@@ -21,6 +30,8 @@ from .packing import Depth, is_plain
 from .schedule import Source
 from .target import Target
 
+PAGE = 4096
+"""Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
 _GRAIN = 8000.0
 """Cycles that a thread should work before it asks for more."""
 MOST_CHUNKS = 4096
@@ -28,10 +39,14 @@ MOST_CHUNKS = 4096
 _FREE = 1 << 18
 """Elements that prepared panels may have in any case."""
 _STREAMS = 8
-"""Rows of a big operand that are read at the same time."""
+"""Rows of a big operand that are read at the same time, at least."""
+_PER_ROW = 4
+"""More of these for each row of the other: sums go to memory and back once for all of them."""
+_APART = 16
+"""Of these whole pages apart, which fall on the same lines of the caches, at most."""
 _FEW = 8
 """With this many rows, time goes by reading the other operand."""
-_EXACT, _MORE_EXACT = 384, 128
+_EXACT, _MORE_EXACT = 256, 128
 """Terms that are added up one by one, at most: the more, the less exact the sum. Fewer with few
 rows, since it costs nothing there."""
 _CHUNKS = 24
@@ -68,7 +83,9 @@ class Plan:
     is_streamed: bool = False
     """Whether a big vector side is read straight from memory, a few rows at a time."""
     asks_ahead: bool = False
-    """Whether a tile asks for the rows of the next, which lie beyond the caches."""
+    """Whether a tile asks for the next's rows, which lie beyond the caches, before it begins."""
+    has_far_rows: bool = False
+    """Whether the broadcast side is more than the caches of a core hold."""
 
     @property
     def panel(self) -> int:
@@ -164,13 +181,20 @@ def _plan(
     lanes = target.lanes(form.dtype)
     bytes_of = form.dtype.numpy().itemsize
     asks = is_asked_ahead(broadcast, broadcast_source, _STREAMS, depth, strides, bytes_of, target)
-    most_rows = _STREAMS if asks else MOST_ROWS
+    apart = step_of(broadcast, broadcast.indices, strides) if broadcast_source == "direct" else 0
+    most_rows = MOST_APART if apart > 1 and apart * bytes_of % PAGE == 0 else MOST_ROWS
+    most_rows = min(_STREAMS, most_rows) if asks else most_rows
     rows, vectors = best_tile(broadcast.extent, vector.extent, lanes, target, most_rows)
+    if broadcast.extent == 1:
+        vectors = _vectors_of_row(-(-vector.extent // lanes), target)
     panel = vectors * lanes
-    streams = vector_source == "direct" and depth.extent * vector.extent * bytes_of > target.l2
+    streams = vector_source == "direct" and reads_far(vector, form, depth, target)
     exact = _MORE_EXACT if broadcast.extent <= _FEW else _EXACT
     most = min(exact, _panel_depth(rows, bytes_of, target))
-    depth = _blocked(depth, _STREAMS if streams else most)
+    if streams:
+        pages = step_of(vector, depth.indices, strides) * bytes_of % PAGE == 0
+        most = min(_APART if pages else _MORE_EXACT, max(_STREAMS, _PER_ROW * broadcast.extent))
+    depth = _blocked(depth, most)
     plan = Plan(
         form,
         broadcast,
@@ -182,10 +206,11 @@ def _plan(
         rows,
         vectors,
         -(-broadcast.extent // rows) * rows,
-        _streamed_block(vector, panel, bytes_of, target) if streams else panel,
+        _streamed_block(form, broadcast, vector, panel, target) if streams else panel,
         is_across(form, vector, strides),
         is_streamed=streams,
         asks_ahead=asks,
+        has_far_rows=is_far(broadcast, depth, bytes_of, target),
     )
     return plan if streams else _with_blocks(plan, strides, target)
 
@@ -230,12 +255,24 @@ def _blocked(depth: Depth, limit: int) -> Depth:
     return Depth(depth.indices, split, -(-extent // min(blocks, extent)))
 
 
-def _streamed_block(vector: Operand, panel: int, bytes_of: int, target: Target) -> int:
-    """Columns of a chunk that reads a big vector operand straight from memory: a few long
-    stretches at a time, but no core without any."""
-    least = -(-_STRETCH // (bytes_of * panel))
-    panels = -(-vector.extent // panel)
-    return _even(panels, min(max(least, panels // 64), -(-panels // target.cores))) * panel
+def _vectors_of_row(wide: int, target: Target) -> int:
+    """Vectors of a tile of one row, of `wide`: so many that the core with most has fewest, since
+    such a product takes as long as reading a share of the matrix."""
+    widths = [v for r, v in tiles(target) if r == 1 and v <= wide]
+    return min(widths, key=lambda v: (-(-wide // (v * target.cores)) * v, -v))
+
+
+def _streamed_block(
+    form: Form, broadcast: Operand, vector: Operand, panel: int, target: Target
+) -> int:
+    """Columns of a chunk that reads a big vector operand straight from memory: all if there are
+    enough chunks, else a few long stretches at a time, but no core without any."""
+    bytes_of = form.dtype.numpy().itemsize
+    panels, outer = -(-vector.extent // panel), size(form.batch)
+    long = max(-(-_STRETCH // (bytes_of * panel)), panels // 64)
+    room = target.l2 // (4 * broadcast.extent * panel * bytes_of)
+    most = panels if outer >= target.cores else min(long, -(-panels * outer // target.cores))
+    return _even(panels, min(most, max(room, long))) * panel
 
 
 def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.nodes import Tensor
+from .contraction_cost import is_far
 from .contraction_form import Form, Operand
 from .contraction_plan import (
     MOST_CHUNKS,
@@ -69,15 +70,14 @@ def scheduled_plan(
             raise impossible(_why_not(operand, form, source), name)
     lanes = target.lanes(form.dtype)
     panel = s.vectors * lanes
-    asks = is_asked_ahead(
-        broadcast, s.broadcast_source, s.rows, depth, strides, form.dtype.numpy().itemsize, target
-    )
+    bytes_of = form.dtype.numpy().itemsize
+    asks = is_asked_ahead(broadcast, s.broadcast_source, s.rows, depth, strides, bytes_of, target)
     row_block = _whole(min(s.row_block, broadcast.extent), s.rows)
     lane_block = _whole(min(s.lane_block, vector.extent), panel)
     plan = Plan(
         form, broadcast, vector, s.broadcast_source, s.vector_source, depth, lanes, s.rows,
         s.vectors, row_block, lane_block, is_across(form, vector, strides),
-        asks_ahead=asks,
+        asks_ahead=asks, has_far_rows=is_far(broadcast, depth, bytes_of, target),
     )  # fmt: skip
     return _with_grain(plan, s.grain)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Operand
-from .contraction_plan import Plan, step_of
+from .contraction_plan import PAGE, Plan, step_of
 from .contraction_results import call_results, result_step, write_results
 from .contraction_sides import (
     LINE,
@@ -239,7 +239,8 @@ class ContractionWriter:
         c_row = self.result_step if is_result and self.result_step else plan.panel
         shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked, partial)
         ahead = 0 if self.form.words is not None else self._vectors_ahead(b_step)
-        tile = Tile(self.form.dtype, *shape, self.form.words, ahead)
+        rows_ahead = self._rows_ahead(rows, a_row, a_step)
+        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         beyond = str(live % plan.lanes)
@@ -257,16 +258,29 @@ class ContractionWriter:
 
     def _vectors_ahead(self, b_step: int) -> int:
         """How many elements ahead of those that a tile reads there are others to bring near: of the
-        same panel, or of the next batch."""
+        same panel, of the next columns, or of the next batch."""
         plan, access = self.plan, self.plan.vector.access
         if self.form.words is not None:
             return 0
         if plan.vector_source == "prepared":
             return ahead_of(b_step, self.form.dtype)
+        if plan.is_streamed:
+            return plan.panel
         if plan.vector_source == "packed" or plan.outer == 1:
             return 0
         assert access is not None
         return flat_form(access, self.strides).steps.get(self.form.batch[-1], 0)
+
+    def _rows_ahead(self, rows: int, a_row: int, a_step: int) -> int:
+        """The same of rows that come from beyond the caches: of the same panels further on, or of
+        the next rows that are read in place. Rows whole pages apart would drive out each other."""
+        plan, dtype = self.plan, self.form.dtype
+        if self.form.words is not None or plan.asks_ahead:
+            return 0
+        if plan.broadcast_source == "prepared":
+            return ahead_of(a_step, dtype)
+        direct = plan.broadcast_source == "direct" and a_step == 1 and a_row > 1
+        return rows * a_row if direct and plan.has_far_rows and a_row * self.bytes % PAGE else 0
 
     def _sums_at(self, row: str, lane: str) -> str:
         """Where the sums of a tile are: all of a chunk are kept if k is cut in blocks."""

@@ -9,7 +9,7 @@ all lanes stays scalar until it meets a vector.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...dtypes import DType
 from ...ir.nodes import (
@@ -83,6 +83,8 @@ class Frame:
         """Tensors of which each thread keeps a part."""
         self.ahead: dict[Tensor, int] = {}
         """Bytes behind what is read of a tensor that will be wanted next."""
+        self.followed: dict[Tensor, Tensor] = {}
+        """Tensors, and those of the same shape that are soon written at the same elements."""
         self.streams: frozenset[Tensor] = frozenset()
         """Tensors that are written past the caches, in whole vectors that lie as they should."""
         self.reread: frozenset[Tensor] = frozenset()
@@ -387,6 +389,12 @@ class Point:
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype
         return Value(mathlib.function(self.b, expr.function, texts, dtype, lanes), dtype, vector)
+
+    def test(self, exprs: Iterable[Expr]) -> None:
+        """Find what fails in expressions, wanted or not, before anything else does."""
+        for expr in exprs:
+            if self.has_effect(expr):
+                self.value(expr)
 
     # ------------------------------------------------------------------- masks
 

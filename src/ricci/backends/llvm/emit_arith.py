@@ -116,6 +116,13 @@ def extreme(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> st
     return b.pure(f"select {bits} {lost}, {type} {y}, {type} {best}", lost, y, best)
 
 
+def extreme_number(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
+    """The smaller or larger of two values of which the second is a number: of NaN, that."""
+    type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
+    test = b.pure(f"fcmp {'ogt' if op == 'max' else 'olt'} {type} {x}, {y}", x, y)
+    return b.pure(f"select {bits} {test}, {type} {x}, {type} {y}", test, x, y)
+
+
 def divide(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
     """Integer division toward minus or plus infinity, or the remainder of the former."""
     type = vector_type(dtype, lanes)

@@ -58,11 +58,11 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
     return emit_arith.held(point.b, type, raw, point.lanes), True
 
 
-def prefetch(b: Builder, pointer: str, bytes: int | str) -> None:
+def prefetch(b: Builder, pointer: str, bytes: int | str, write: bool = False) -> None:
     """Bring a line to the cache that may be needed later; there need be no memory."""
     b.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     place = b.pure(f"getelementptr i8, ptr {pointer}, i64 {bytes}", pointer, str(bytes))
-    b.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+    b.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 3, i32 1)")
 
 
 def _safe(point: Point, pointer: str, mask: str | None) -> str:
@@ -124,6 +124,9 @@ def store(point: Point, access: Access, value: Value) -> None:
         past = access.tensor in point.frame.streams
         kind = f"align {lanes * align}, !nontemporal !0" if past else f"align {align}"
         point.b.line(f"store {full} {raw}, ptr {address.pointer}, {kind}")
+        if access.tensor in point.frame.followed:
+            other = Access(point.frame.followed[access.tensor], access.subscripts)
+            prefetch(point.b, point.address(other).pointer, 0, write=True)
         return
     mask = f"{with_lanes('i1', lanes)} {point.mask_text(address.mask)}"
     name = f"llvm.masked.{'store' if contiguous else 'scatter'}.{tag(type, lanes)}."

@@ -47,9 +47,9 @@ def _is_at_least(divisor: Const, least: float) -> bool:
 
 def _where_needed(r: Reals, better: str, q: str) -> str:
     """The better quotient, but where that has lost an infinity or the sign of a zero."""
-    final = r.is_infinite_or_zero(q)
-    if final is not None:
-        return r.select(final, q, better)
+    mended = r.unless_infinite_or_zero(better, q)
+    if mended is not None:
+        return mended
     better = r.select(r.test("uno", better, better), q, better)
     return r.with_sign(better, q)
 

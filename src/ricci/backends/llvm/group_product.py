@@ -19,6 +19,7 @@ from .contraction_form import Form, Operand, by_stride, factors, product_of
 from .contraction_plan import Plan, is_across, plans_of_sides
 from .emit_access import extent_of
 from .kernels import Strides
+from .schedule import Chain, impossible
 from .target import Target
 
 LEAST_ROWS = 4
@@ -66,6 +67,11 @@ class Products:
     block: int
     """Rows that are done at a time."""
 
+    def schedule(self, chunks: int) -> Chain:
+        """The schedule that these plans follow."""
+        plans = [self.plans[n] for n in sorted(self.plans)]
+        return Chain(plans[0].rows, tuple(p.vectors for p in plans), self.block, chunks)
+
 
 def plan_products(
     group: Group,
@@ -75,11 +81,7 @@ def plan_products(
     most: int,
 ) -> Products | None:
     """Plans for blocks of about so many rows; None if no kernel is a product."""
-    forms = {
-        n: form_of_rows(k, group.shared, strides)
-        for n, k in enumerate(group.kernels)
-        if is_product(k, group.shared)
-    }
+    forms = _forms(group, strides)
     if not forms:
         return None
     extent = extent_of(group.shared[-1])
@@ -87,7 +89,7 @@ def plan_products(
     for rows in sorted({r for r, _ in tiles(target) if LEAST_ROWS <= r <= extent} or {1}):
         block = _block(rows, extent, most)
         found = {
-            n: min(_plans(f, rows, block, strides, target, constant), key=lambda pair: pair[0])
+            n: _best(f, rows, tiles_of(rows, target), block, strides, target, constant)
             for n, f in forms.items()
         }
         cost = sum(c for c, _ in found.values()) * -(-extent // block)
@@ -97,6 +99,48 @@ def plan_products(
     return best[1]
 
 
+def follow_products(
+    group: Group,
+    schedule: Chain,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+    most: int,
+) -> Products:
+    """The plans of a schedule, with blocks of so many rows at most, or a tile's; `Error` E0807 if
+    it is not possible."""
+    forms = _forms(group, strides)
+    extent = extent_of(group.shared[-1])
+    rows, asked = min(schedule.rows, extent), min(schedule.block, extent)
+    if len(schedule.vectors) != len(forms):
+        raise impossible(f"`vectors` are those of {len(forms)} products", group.name)
+    widths = tiles_of(rows, target) if rows else ()
+    if not all(v in widths for v in schedule.vectors):
+        raise impossible("there are no registers for such tiles", group.name)
+    if asked > max(most, rows):
+        raise impossible(f"a block has at most {max(most, rows)} rows", group.name)
+    block = _block(rows, extent, asked)
+    found = {
+        n: _best(f, rows, [v], block, strides, target, constant)[1]
+        for (n, f), v in zip(sorted(forms.items()), schedule.vectors, strict=True)
+    }
+    return Products(found, block)
+
+
+def _forms(group: Group, strides: Strides) -> dict[int, Form]:
+    """The products of a group, by the numbers of their kernels."""
+    return {
+        n: form_of_rows(k, group.shared, strides)
+        for n, k in enumerate(group.kernels)
+        if is_product(k, group.shared)
+    }
+
+
+def tiles_of(rows: int, target: Target) -> Sequence[int]:
+    """How many vectors a register tile with so many rows may have."""
+    return sorted({v for r, v in tiles(target) if r >= rows})
+
+
 def _block(rows: int, extent: int, most: int) -> int:
     """Rows of a block: some tiles, in blocks of about the same size."""
     count = -(-extent // rows)
@@ -104,19 +148,24 @@ def _block(rows: int, extent: int, most: int) -> int:
     return -(-count // blocks) * rows
 
 
-def _plans(
+def _best(
     form: Form,
     rows: int,
+    widths: Sequence[int],
     block: int,
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
-) -> Iterator[tuple[float, Plan]]:
-    """Cycles of a block, and how it is done."""
+) -> tuple[float, Plan]:
+    """Cycles of a block, and how it is done, with tiles of one of the numbers of vectors."""
     blocks = -(-form.left.extent // block)
-    for plan in plans_of_sides(form, form.left, form.right, strides, target, constant):
-        for vectors in sorted({v for r, v in tiles(target) if r >= rows}):
-            yield from _with_tile(plan, rows, vectors, block, blocks, strides, target)
+    found = (
+        pair
+        for plan in plans_of_sides(form, form.left, form.right, strides, target, constant)
+        for vectors in widths
+        for pair in _with_tile(plan, rows, vectors, block, blocks, strides, target)
+    )
+    return min(found, key=lambda pair: pair[0])
 
 
 def _with_tile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ import numpy as np
 
 from ...diagnostics import error
 from ...dtypes import to_dtype
+from ...hashes import sha256
 from ...ir.loops import Block, Choose, Kernel, Point, Program, Repeat, Stop
 from ...ir.nodes import Tensor
 from ...ir.shapes import interval
@@ -127,6 +127,8 @@ class _ImageBuilder:
 
     _count: int = 0
     """How many kernels of a call there have been."""
+    _above: int = 0
+    """Bytes of the arena up to which there is something during an action."""
 
     def __post_init__(self) -> None:
         self._alike = Codes(self.target, self.program.strides, self.schedules)
@@ -136,6 +138,7 @@ class _ImageBuilder:
             t: Slot(b.kind, b.number, b.offset) for t, b in self.program.buffers.items()
         }
         self._constant = constant_tensors(self.program)
+        self._above = self.program.arena
 
     def prepared(self, kernels: tuple[Kernel, ...]) -> tuple[Step, ...]:
         """Steps that run whenever a variable is set."""
@@ -145,8 +148,9 @@ class _ImageBuilder:
     def steps(self, block: Block) -> tuple[Step, ...]:
         """The steps of a call, with the places that each `point` writes."""
         self._rows = []
-        for action in block:
+        for number, action in enumerate(block):
             self.starts.append(len(self._rows))
+            self._above = self.program.above[number] if self.program.above else self.program.arena
             self._block((action,))
         places: dict[int, list[tuple[int, int]]] = {}
         for row, step in enumerate(self._rows):
@@ -223,14 +227,14 @@ class _ImageBuilder:
         self._rows[jump] = replace(self._rows[jump], target=len(self._rows))
 
     def _step(self, name: str, code: KernelCode, number: int = -1) -> Step:
-        symbol = "k" + hashlib.sha256(code.text.encode()).hexdigest()[:24]
+        symbol = "k" + sha256(code.text.encode()).hexdigest()[:24]
         self.codes.setdefault(symbol, code)
         slots = [self._places[t] for t in code.tensors]
         slots += [Slot("size", self.program.symbols.index(s), 0) for s in code.sizes]
         shared = code.chunks > 1 and code.work >= WORTH_SHARING
         return Step(
             "kernel", name, tuple(slots), symbol, code.chunks, shared, code.scratch, code.sites,
-            code.counted, number=number, template=code.template,
+            code.counted, number=number, template=code.template, above=self._above,
         )  # fmt: skip
 
 

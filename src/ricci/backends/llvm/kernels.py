@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...ir.loops import Kernel, Reduce
+from ...ir.loops import Group, Kernel, Reduce
 from ...ir.nodes import Symbol, Tensor
-from .schedule import Nest, Schedule, checked, impossible
+from .schedule import Chain, Nest, Schedule, checked, impossible
 from .sizes import Size, is_open
 from .steps import Site
 from .target import Target
@@ -99,10 +99,14 @@ def _follow(
     target: Target,
     constant: frozenset[Tensor],
 ) -> KernelCode:
-    from . import contraction, nest
+    from . import contraction, nest, nest_group
 
-    if not isinstance(kernel, Reduce) or is_open(kernel):
-        raise impossible("only reductions and maps of known sizes have one", kernel.name)
+    if is_open(kernel):
+        raise impossible("it is for kernels of known sizes", kernel.name)
+    if isinstance(kernel, Group) and isinstance(schedule, Chain):
+        return nest_group.write_group(kernel, strides, target, constant, schedule)
+    if not isinstance(kernel, Reduce) or isinstance(schedule, Chain):
+        raise impossible("it is for another kind of kernel", kernel.name)
     if isinstance(schedule, Nest):
         return nest.generate(kernel, strides, target, schedule)
     return contraction.follow(kernel, schedule, strides, target, constant)
@@ -112,8 +116,10 @@ def choose(
     kernel: Kernel, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
 ) -> Schedule | None:
     """The schedule that `generate` follows if none is given; None for a kernel that has none."""
-    from . import contraction, nest
+    from . import contraction, nest, nest_group
 
+    if isinstance(kernel, Group) and not is_open(kernel):
+        return nest_group.choose_chain(kernel, strides, target, constant)
     if not isinstance(kernel, Reduce) or is_open(kernel):
         return None
     chosen = contraction.choose(kernel, strides, target, constant)

@@ -47,7 +47,7 @@ def _is_bit_set(r: Reals, x: str, bit: int) -> str:
 
 def _quadrant(r: Reals, x: str) -> tuple[str, str, str]:
     """The number of quarter turns, and sine and cosine of the rest, for |x| <= 2**19."""
-    whole, k = r.nearest(r.mul(x, r.const(2 / math.pi)))
+    whole, k = r.nearest(x, 2 / math.pi)
     t = x
     for part in tables.HALF_PI:
         t = r.fma(whole, r.const(-part), t)
@@ -64,7 +64,7 @@ def _turns(r: Reals, x: str) -> tuple[str, str]:
     """An angle of x half turns: the number of its quarter turns, and the rest."""
     full = r.intrinsic("roundeven", r.mul(x, r.const(0.5)))
     part = r.sub(x, r.add(full, full))
-    whole, k = r.nearest(r.add(part, part))
+    whole, k = r.nearest(part, 2.0)
     return k, r.mul(r.sub(part, r.mul(whole, r.const(0.5))), r.const(math.pi))
 
 

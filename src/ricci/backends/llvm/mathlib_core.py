@@ -105,8 +105,12 @@ class Reals:
 
     def clamp(self, x: str, low: float, high: float) -> str:
         """NaN stays."""
-        a, b = self.const(low), self.const(high)
-        x = self.select(self.test("olt", x, a), a, x)
+        a = self.const(low)
+        return self.at_most(self.select(self.test("olt", x, a), a, x), high)
+
+    def at_most(self, x: str, high: float) -> str:
+        """NaN stays."""
+        b = self.const(high)
         return self.select(self.test("ogt", x, b), b, x)
 
     # -------------------------------------------------------------------- bits
@@ -124,14 +128,15 @@ class Reals:
     def from_integer(self, x: str) -> str:
         return self.b.pure(f"sitofp {self.integers} {x} to {self.type}", x)
 
-    def nearest(self, x: str) -> tuple[str, str]:
-        """The nearest integer as a real and as an integer, for `|x| < 2**(precision - 2)`.
+    def nearest(self, x: str, factor: float = 1.0) -> tuple[str, str]:
+        """The integer nearest to a product as a real and as an integer, if that is below
+        2**(precision - 2) in size.
 
         Adding 1.5 * 2**(precision - 1) leaves the integer in the low bits. NaN gives NaN and some
         integer.
         """
         magic = 1.5 * 2.0 ** (self.precision - 1)
-        moved = self.add(x, self.const(magic))
+        moved = self.fma(x, self.const(factor), self.const(magic))
         base = self.to_bits_of(magic)
         return self.sub(moved, self.const(magic)), self.bitwise("sub", self.to_bits(moved), base)
 
@@ -154,9 +159,15 @@ class Reals:
         biased = self.bitwise("add", k, self.whole(self.bias))
         return self.from_bits(self.bitwise("shl", biased, self.whole(self.precision - 1)))
 
+    @property
+    def scales(self) -> bool:
+        """Whether there are the instructions of AVX-512 for such values."""
+        return self.b.scales and self.bits in (32, 64) and self.bits * self.lanes == 512
+
     def scaled(self, x: str, k: str) -> str | None:
-        """`x * 2**k` for whole `k`, rounded once, if there is an instruction for it."""
-        if not self.b.scales or self.bits * self.lanes != 512:
+        """`x * 2**k` for whole `k`, rounded once, if there is an instruction for it; zero is zero
+        for any `k` below 0."""
+        if not self.scales:
             return None
         kind, mask = ("ps", "i16") if self.bits == 32 else ("pd", "i8")
         return self.b.call(
@@ -164,14 +175,18 @@ class Reals:
             f"{self.type} {x}", f"{self.type} {k}", f"{self.type} {x}", f"{mask} -1", "i32 4",
         )  # fmt: skip
 
-    def is_infinite_or_zero(self, x: str) -> str | None:
-        """A test of both signs of both, if there is one instruction for it."""
-        if not self.b.scales or self.bits * self.lanes != 512:
+    def unless_infinite_or_zero(self, better: str, x: str) -> str | None:
+        """A value or, where `x` is an infinity or a zero, that, if there is one instruction for
+        it."""
+        if not self.scales:
             return None
-        kind = "ps" if self.bits == 32 else "pd"
-        name = f"llvm.x86.avx512.fpclass.{kind}.512"
-        self.b.declare(f"declare {self.bools} @{name}({self.type}, i32 immarg)")
-        return self.b.pure(f"call {self.bools} @{name}({self.type} {x}, i32 30)", x)
+        kind, mask = ("ps", "i16") if self.bits == 32 else ("pd", "i8")
+        table = 1 << 8 | 1 << 16 | 1 << 20  # of both zeros, minus and plus infinity: `x`
+        return self.b.call(
+            self.type, f"llvm.x86.avx512.mask.fixupimm.{kind}.512",
+            f"{self.type} {better}", f"{self.type} {x}", f"{self.integers} {self.whole(table)}",
+            "i32 0", f"{mask} -1", "i32 4",
+        )  # fmt: skip
 
     # -------------------------------------------------------------- conversion
 

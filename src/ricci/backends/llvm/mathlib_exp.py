@@ -21,7 +21,7 @@ def _reduced(r: Reals, x: str) -> tuple[str, str, str]:
     """`k`, as a real and as an integer, and `t` with `x = k ln 2 + t` and `|t| <= ln 2 / 2`, in
     Cody and Waite's two steps."""
     high, low = tables.LN2_32 if r.bits == 32 else tables.LN2_64
-    whole, k = r.nearest(r.mul(x, r.const(1 / math.log(2))))
+    whole, k = r.nearest(x, 1 / math.log(2))
     t = r.fma(whole, r.const(-high), x)
     return whole, k, r.fma(whole, r.const(-low), t)
 
@@ -44,7 +44,8 @@ def _scaled(r: Reals, x: str, whole: str, k: str) -> str:
 
 def exp(r: Reals, x: str) -> str:
     low, high = (-104.0, 89.0) if r.bits == 32 else (-746.0, 710.0)
-    whole, k, t = _reduced(r, r.clamp(x, low, high))
+    # where one instruction scales, `k` may be anything below 0 for what is zero
+    whole, k, t = _reduced(r, r.at_most(x, high) if r.scales else r.clamp(x, low, high))
     # a product that is too small for a number takes processors ten times as long as another
     near = r.select(r.test("olt", x, r.const(low)), r.const(0.0), _near_one(r, t))
     return _scaled(r, near, whole, k)
@@ -64,7 +65,7 @@ def exp2(r: Reals, x: str) -> str:
 def exp10(r: Reals, x: str) -> str:
     x = r.clamp(x, -46.0, 39.0) if r.bits == 32 else r.clamp(x, -324.0, 309.0)
     high, low = tables.LOG2_32 if r.bits == 32 else tables.LOG2_64
-    whole, k = r.nearest(r.mul(x, r.const(math.log2(10))))
+    whole, k = r.nearest(x, math.log2(10))
     t = r.fma(whole, r.const(-low), r.fma(whole, r.const(-high), x))
     return _scaled(r, _near_one(r, r.mul(t, r.const(math.log(10)))), whole, k)
 

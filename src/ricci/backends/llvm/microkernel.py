@@ -16,6 +16,8 @@ from .emit_types import scalar_type, tag, width, with_lanes
 from .tile_step import PREFETCH, TileStep
 from .words import HIGH_BITS, Words
 
+LINE = 64
+"""Bytes of a line of the cache."""
 _FEW = {64: 14}
 """Accumulators of a tile that does two k in a turn, at most, by the bytes of a vector: others have
 as good as no registers left."""
@@ -29,7 +31,7 @@ class Tile:
     operand moves by `b_step` per k, its vector `j` begins `j * lanes` on. Rows of the result are
     `c_row` apart. If `masked`, the last vector is read only where its lane is below `%live`.
     Elements are numbers, or `words` of several factors each. If `ahead`, the vectors so many
-    elements on are brought near, too.
+    elements on are brought near, too; and if `rows_ahead`, what is so many on from the rows.
     """
 
     dtype: DType
@@ -44,6 +46,7 @@ class Tile:
     partial: bool = False
     words: Words | None = None
     ahead: int = 0
+    rows_ahead: int = 0
 
     @property
     def name(self) -> str:
@@ -142,6 +145,9 @@ class _Writer:
             for name, last in zip(names, sums, strict=True)
         ]
         self.sums = sums
+        if t.rows_ahead:
+            for k in range(steps):
+                self._ask(k)
         self._add(f"%a.next = getelementptr {s}, ptr %a.k, i64 {steps * t.a_step}")
         self._add(f"%b.next = getelementptr {s}, ptr %b.k, i64 {steps * t.b_step}")
         self._add(f"%k.next = add nuw nsw i64 %k, {steps}")
@@ -152,6 +158,23 @@ class _Writer:
         self._add(f"br i1 %more, label %loop, label %{'rest' if self.pairs else 'exit'}")
         if self.pairs:
             self._rest()
+
+    def _ask(self, k: int) -> None:
+        """Bring near what a later tile reads in place of the rows. Where each row is contiguous, it
+        is a row at a time: all of them in turn, until the next lines of the cache begin."""
+        t = self.tile
+        at = "%a.k"
+        if t.a_step == 1 and t.rows > 1:
+            at = f"%ask{k}.r"
+            self._add(
+                f"%ask{k}.k = add nuw nsw i64 %k, {k}",
+                f"%ask{k}.i = and i64 %ask{k}.k, {LINE // self.align - 1}",
+                f"%ask{k}.o = mul nsw i64 %ask{k}.i, {t.a_row}",
+                f"{at} = getelementptr {self.scalar}, ptr %a.k, i64 %ask{k}.o",
+            )
+        ahead = t.rows_ahead + k * t.a_step
+        self._add(f"%ask{k}.p = getelementptr {self.scalar}, ptr {at}, i64 {ahead}")
+        self._add(f"call void @llvm.prefetch.p0(ptr %ask{k}.p, i32 0, i32 2, i32 1)")
 
     def _rest(self) -> None:
         """The last k if their number is odd."""

@@ -27,11 +27,13 @@ from .emit_access import extent_of
 from .emit_parts import FAIL, Kept
 from .emit_types import scalar_type, width
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
-from .group_product import is_product, keeps_panels, plan_products
+from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, flat_form, make_plan
 from .nest_reduce import ReduceNest
+from .nest_stream import is_large
 from .packing import write_packing
+from .schedule import Chain
 from .sizes import likely, product, sizes_of
 from .target import Target
 
@@ -40,13 +42,28 @@ MOST_POINTS, NEAR_BYTES = 16, 24 << 10
 BLOCK_BYTES = 8
 """Rows of a block take so many times less than the second cache."""
 CHUNKS_PER_CORE = 4
+MOST_SCHEDULED = 1 << 14
+"""Chunks that a schedule may ask for."""
 
 
 def write_group(
-    group: Group, strides: Strides, target: Target, constant: frozenset[Tensor]
+    group: Group,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+    schedule: Chain | None = None,
 ) -> KernelCode:
     """The code of a group, whose sizes are known."""
-    return _Writer(group, strides, target, constant).code()
+    return _Writer(group, strides, target, constant, schedule).code()
+
+
+def choose_chain(
+    group: Group, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> Chain | None:
+    """The schedule of a group for which none is given; None if it has no products."""
+    writer = _Writer(group, strides, target, constant)
+    chunks = writer.code().chunks
+    return None if writer.products is None else writer.products.schedule(chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +79,21 @@ class _Panels:
 
 class _Writer:
     def __init__(
-        self, group: Group, strides: Strides, target: Target, constant: frozenset[Tensor]
+        self,
+        group: Group,
+        strides: Strides,
+        target: Target,
+        constant: frozenset[Tensor],
+        schedule: Chain | None = None,
     ) -> None:
+        self.schedule = schedule
         self.group, self.target, self.constant = group, target, constant
         self.stretches = list(_stretches(group))
         self.rooms = rooms_of(group, self.stretches)
         self.strides = {**strides, **{r.tensor: r.kept.strides for r in self.rooms}}
         self.last = extent_of(group.shared[-1])
         self.points = math.prod(map(extent_of, group.shared))
-        most = target.l2 // BLOCK_BYTES // max(1, row_bytes(self.rooms))
-        self.products = plan_products(group, self.strides, target, constant, most)
+        self.products = self._planned(target.l2 // max(1, row_bytes(self.rooms)))
         self.block = self._few(self.stretches[0], self.last)
         if self.products is not None:
             self.block = self.products.block
@@ -85,16 +107,43 @@ class _Writer:
         self.prepare: list[Prepare] = []
         self.panels: dict[int, _Panels] = {}
 
+    def _planned(self, most: int) -> Products | None:
+        """The products; `most` rows fill the second cache."""
+        given = self.strides, self.target, self.constant
+        if self.schedule is not None:
+            return follow_products(self.group, self.schedule, *given, most)
+        return plan_products(self.group, *given, most // BLOCK_BYTES)
+
+    def _followed(self, number: int) -> dict[Tensor, Tensor]:
+        """Local tensors of a kernel, and what a later one writes at the same elements: its lines
+        come near while the first has enough to compute."""
+        stretch = next(s for s in self.stretches if number in s)
+        if self._bytes(stretch) > NEAR_BYTES * self.points:
+            return {}
+        group, local = self.group, [r.tensor for r in self.rooms]
+        later = [t for n in stretch if n > number for t in tensors_written(group.kernels[n])]
+        return {
+            own: other
+            for own in tensors_written(group.kernels[number])
+            for other in later
+            if own in local and other not in local and not is_large(other)
+            if own.shape == other.shape
+        }
+
     def _few(self, stretch: Stretch, block: int) -> int:
         """How many points a stretch does at a time: as many as stay in the nearest cache, for
         what one point waits for is then done for others."""
-        kernels = [self.group.kernels[n] for n in stretch]
-        tensors = dict.fromkeys(t for k in kernels for t in tensors_touched(k))
-        size = sum(likely(product(sizes_of(t.shape))) * width(t.dtype) for t in tensors)
+        size = self._bytes(stretch)
         most = max(1, min(MOST_POINTS, NEAR_BYTES * self.points // max(size, 1), block))
         if len(self.stretches) == 1:
             return -(-block // -(-block // most))
         return max(n for n in range(1, most + 1) if block % n == 0)
+
+    def _bytes(self, stretch: Stretch) -> int:
+        """What a stretch touches, at all points."""
+        kernels = [self.group.kernels[n] for n in stretch]
+        tensors = dict.fromkeys(t for k in kernels for t in tensors_touched(k))
+        return sum(likely(product(sizes_of(t.shape))) * width(t.dtype) for t in tensors)
 
     # --------------------------------------------------------------- parts
 
@@ -118,6 +167,8 @@ class _Writer:
 
     def _chunks(self, blocks: int) -> int:
         """How many chunks there are; each packs its panels."""
+        if self.schedule is not None:
+            return max(1, min(blocks, self.schedule.chunks, MOST_SCHEDULED))
         most = max(1, min(blocks, int(self.work // CHUNK_NS)))
         if self.products is None:
             return min(most, MOST_CHUNKS)
@@ -141,6 +192,7 @@ class _Writer:
         frame.ahead = _wanted_next(group, number, frame, few)
         read = accesses(*(e for k in group.kernels for e in expressions_of(k)))
         frame.reread = frozenset(a.tensor for a in read)
+        frame.followed = self._followed(number)
         kernel: Reduce = group.kernels[number]
         kernel = replace(kernel, domain=kernel.domain[len(group.shared) :])
         plan = make_plan(kernel, frame, self.target)

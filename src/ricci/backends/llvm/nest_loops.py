@@ -15,7 +15,7 @@ from ...dtypes import DType
 from ...ir import shapes
 from ...ir.loops import Reduce
 from ...ir.nodes import ONE, Binary, Expr, Index
-from ...ir.rewrite import accesses, walk
+from ...ir.rewrite import accesses, used_locals, walk
 from . import counts, emit_arith
 from .emit import FULL, Frame, Mask, Place, Point, Value
 from .emit_access import extent_of
@@ -222,16 +222,16 @@ class LoopNest(ABC):
         self, places: Places, row: Loop, begin: Bound, end: Bound, ranges: Ranges
     ) -> None:
         """Rows at the border one by one, those inside several at once."""
-        low: Bound = 0
-        high, inside = self.frame.count(row.extent), ranges
+        parts = [(begin, end, ranges, self.plan.rows)]
         if row.index in self.guarded:
             low, high = self._interior(row.index)
             inside = {**ranges, row.index: self._inside(row.index)}
-        for first, last, known, count in (
-            (begin, self._least(end, low), ranges, 1),
-            (self._most(begin, low), self._least(end, high), inside, self.plan.rows),
-            (self._most(begin, high), end, ranges, 1),
-        ):
+            parts = [
+                (begin, self._least(end, low), ranges, 1),
+                (self._most(begin, low), self._least(end, high), inside, self.plan.rows),
+                (self._most(begin, high), end, ranges, 1),
+            ]
+        for first, last, known, count in parts:
             if isinstance(first, int) and isinstance(last, int) and first >= last:
                 continue
             for at, rows in self._steps(first, last, count):
@@ -449,6 +449,7 @@ class LoopNest(ABC):
             self._hold(point, accumulators, point.lanes > 1)
         condition = [] if kernel.condition is None else [kernel.condition]
         reached = point.guarded(*kernel.locals, *condition, *kernel.values)
+        reached.test(used_locals(kernel.locals, *condition, *kernel.values))
         inner = reached
         for c in condition:
             inner = inner.only(inner.value(c))

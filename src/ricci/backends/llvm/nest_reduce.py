@@ -5,33 +5,64 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dtypes import DType
+from ...ir.loops import Reduce
 from ...ir.nodes import Expr
 from . import counts, emit_arith
-from .emit import FULL, Mask, Place
+from .emit import FULL, Frame, Mask, Place, Point
 from .emit_types import scalar_type, splat, with_lanes
 from .nest_choice import better
+from .nest_extreme import Watch
 from .nest_loops import Bound, Cell, LoopNest, Places
-from .nest_plan import Loop
+from .nest_plan import Loop, Plan
 
 STRETCH = 64
 """Vectors of terms that a sum adds up by themselves, if there are many."""
+_AGAIN = ("min", "max", "and", "or")
+"""Reductions to which a term may come twice: the last vector may begin earlier."""
 
 
 class ReduceNest(LoopNest):
     """The body of one kernel."""
+
+    def __init__(self, kernel: Reduce, plan: Plan, frame: Frame) -> None:
+        super().__init__(kernel, plan, frame)
+        op = kernel.op if plan.over_reduced else ""
+        self.watch = Watch(self.b, op, self.dtypes, plan.lanes, plan.vectors)
 
     def _horizontal(self, cells: list[Cell]) -> list[str]:
         """Sums along vectors: several accumulators per cell, joined at the end."""
         plan, width = self.plan, len(self.dtypes)
         size = width * plan.vectors
         start = [x for cell in cells for x in self._first_lanes(cell) * plan.vectors]
+        start += self.watch.first() * len(cells)
         totals = self._sweeps(cells, start, {}, plan.reduced)
         out = []
         for n, cell in enumerate(cells):
             own = totals[n * size : (n + 1) * size]
             joined = self._joined([own[k : k + width] for k in range(0, size, width)])
+            if self.watch.types:
+                joined = self.watch.mended(joined, totals[self._flags(cells, n)])
             out += joined if self.choice else self._with_first(cell, joined)
         return out
+
+    def _flags(self, cells: list[Cell], number: int) -> slice:
+        """Where the flags of a cell are among what is carried."""
+        count = len(self.watch.types)
+        first = len(cells) * self.plan.vectors * len(self.dtypes) + number * count
+        return slice(first, first + count)
+
+    def _carried(self, cells: list[Cell], values: list[str]) -> list[tuple[str, str]]:
+        """Accumulators and flags, with their types."""
+        types = self._types(len(cells) * self.plan.vectors) + self.watch.types * len(cells)
+        return list(zip(types, values, strict=True))
+
+    def _combined(self, point: Point, old: str, expr: Expr, dtype: DType) -> str:
+        if not self.watch.types:
+            return super()._combined(point, old, expr, dtype)
+        value = point.vector(point.value(expr))
+        if not point.mask.is_full:
+            value = self._only_where(point, value, old, dtype)
+        return self.watch.combine(old, value, dtype)
 
     def _first_lanes(self, cell: Cell) -> list[str]:
         """What the accumulators of all lanes begin with."""
@@ -59,7 +90,7 @@ class ReduceNest(LoopNest):
         if not rest:
             return self._sweep(cells, accumulators, places)
         loop, *rest = rest
-        carried = list(zip(self._types(len(cells) * self.plan.vectors), accumulators, strict=True))
+        carried = self._carried(cells, accumulators)
         with self.b.loop(0, self.frame.count(loop.extent), 1, carried) as run:
             here = {**places, loop.index: Place(run.index)}
             run.carry(self._sweeps(cells, run.values, here, rest))
@@ -80,6 +111,8 @@ class ReduceNest(LoopNest):
         if full > whole:
             count = (full - whole) // lanes
             accumulators = self._stretch(cells, accumulators, places, whole, count, FULL)
+        if extent > full and full and self.kernel.op in _AGAIN:
+            return self._stretch(cells, accumulators, places, extent - lanes, 1, FULL)
         if extent > full:
             mask = self._tail_mask(Place(None, full, True), extent)
             accumulators = self._stretch(cells, accumulators, places, full, 1, mask)
@@ -93,9 +126,8 @@ class ReduceNest(LoopNest):
         is_sum = self.kernel.op == "add" and all(d.is_real for d in self.dtypes)
         begin, long = 0, step * STRETCH
         if is_sum and end >= 2 * long:
-            types = self._types(len(cells) * self.plan.vectors)
             begin = end // long * long
-            with self.b.loop(0, begin, long, list(zip(types, accumulators, strict=True))) as run:
+            with self.b.loop(0, begin, long, self._carried(cells, accumulators)) as run:
                 stop = self.b.pure(f"add nuw nsw i64 {run.index}, {long}", run.index)
                 zeros = [x for c in cells for x in self._first_lanes(c) * self.plan.vectors]
                 sums = self._steady(cells, zeros, places, run.index, stop)
@@ -113,9 +145,8 @@ class ReduceNest(LoopNest):
     ) -> list[str]:
         """Several vectors at once, from a number of terms to another."""
         vectors = self.plan.vectors
-        step, types = self.plan.lanes * vectors, self._types(len(cells) * vectors)
-        carried = list(zip(types, accumulators, strict=True))
-        with self.b.loop(begin, end, step, carried) as run:
+        carried = self._carried(cells, accumulators)
+        with self.b.loop(begin, end, self.plan.lanes * vectors, carried) as run:
             run.carry(self._stretch(cells, run.values, places, run.index, vectors, FULL))
         return run.results
 
@@ -124,13 +155,12 @@ class ReduceNest(LoopNest):
     ) -> list[str]:
         """The same where the number of terms is not known: several vectors, single ones, a part."""
         plan, b, end = self.plan, self.b, self.frame.count(extent)
-        types = self._types(len(cells) * plan.vectors)
         whole = counts.multiple(b, end, plan.lanes * plan.vectors)
         full = counts.multiple(b, end, plan.lanes)
         at: Bound = 0
         stretches = [(whole, plan.vectors, False), (full, 1, False), (end, 1, True)]
         for stop, count, part in stretches[: 2 if plan.lanes == 1 else 3]:
-            carried = list(zip(types, accumulators, strict=True))
+            carried = self._carried(cells, accumulators)
             with b.loop(at, stop, plan.lanes * count, carried) as run:
                 spot = Place(run.index, 0, True)
                 mask = self._tail_mask(spot, extent) if part else FULL
@@ -165,6 +195,8 @@ class ReduceNest(LoopNest):
                         for a, b, d in zip(new, old, self.dtypes, strict=True)
                     ]
                 out[where : where + width] = new
+            flags = self._flags(cells, n)
+            out[flags] = self.watch.after(out[flags])
         return out
 
     def _joined(self, parts: list[list[str]]) -> list[str]:
@@ -188,8 +220,9 @@ class ReduceNest(LoopNest):
     def _join(self, x: list[str], y: list[str], lanes: int) -> list[str]:
         if self.choice is not None:
             return better(self.b, self.kernel, self.choice, x, y, lanes)
+        one = emit_arith.extreme_number if self.watch.types else emit_arith.combine
         triples = zip(x, y, self.dtypes, strict=True)
-        return [emit_arith.combine(self.b, self.kernel.op, *t, lanes) for t in triples]
+        return [one(self.b, self.kernel.op, *t, lanes) for t in triples]
 
     def _lanes(self, value: str, dtype: DType, lanes: int, first: int) -> str:
         """Half of the lanes of a vector, from the `first` on."""

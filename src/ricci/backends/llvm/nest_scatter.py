@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...ir.loops import Scatter
 from ...ir.nodes import Index
+from ...ir.rewrite import used_locals
 from . import counts, emit_arith
 from .counts import Count
 from .emit import Frame, Place, Point, Value
@@ -74,11 +75,13 @@ class ScatterNest:
         self._when(point, guarded.mask.all, self._conditional)
 
     def _conditional(self, point: Point) -> None:
-        condition = self.kernel.assignment.condition
-        if condition is None:
+        a = self.kernel.assignment
+        condition = [] if a.condition is None else [a.condition]
+        point.test(used_locals(a.locals, *a.targets, *condition, *a.values))
+        if a.condition is None:
             self._stores(point)
             return
-        self._when(point, point.value(condition).text, self._stores)
+        self._when(point, point.value(a.condition).text, self._stores)
 
     def _when(self, point: Point, condition: str | None, body: Body) -> None:
         if condition is None or condition == "true":

@@ -2,13 +2,14 @@
 
 A store brings a line to the cache first, which is of no use where a whole line is written, and no
 reader will find it there: so a third of what an addition moves, and half of what a copy does, is
-moved for nothing. Stores past the caches need whole vectors at multiples of their size. What is
-read beside them is asked for ahead, as the processor does by itself only to the end of a page.
+moved for nothing. Stores past the caches need whole vectors at multiples of their size. Large
+tensors that are read are asked for ahead: by itself the processor does so only to the end of a
+page, and not at all for lines that are pages apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
@@ -16,7 +17,7 @@ from .emit import Frame
 from .emit_types import width
 from .nest_choice import is_stored_each_step
 from .nest_plan import Plan, Use, uses_of
-from .sizes import product, sizes_of
+from .sizes import likely, product, size_of, sizes_of
 
 LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
@@ -42,10 +43,11 @@ def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
 def _is_wanted(use: Use, frame: Frame) -> bool:
     """Whether a target is large, and not read again soon."""
     tensor = use.access.tensor
-    return _is_large(tensor) and tensor not in frame.local and tensor not in frame.reread
+    return is_large(tensor) and tensor not in frame.local and tensor not in frame.reread
 
 
-def _is_large(tensor: Tensor) -> bool:
+def is_large(tensor: Tensor) -> bool:
+    """Whether no cache of a core holds a tensor."""
     size = product(sizes_of(tensor.shape))
     return isinstance(size, int) and size * width(tensor.dtype) >= LARGE
 
@@ -65,11 +67,19 @@ def _is_whole(use: Use, plan: Plan, shifted: bool) -> bool:
 
 
 def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], None]) -> None:
-    """The body, past the caches if what it writes lies as it should when it runs."""
+    """The body, with large tensors read ahead, and written past the caches if they lie as they
+    should when it runs."""
     targets = streamed(kernel, plan, frame)
-    if not targets:
+    ahead = frame.ahead
+    frame.ahead = {**_read_ahead(kernel, plan, frame), **ahead}
+    if targets:
+        _write_either_way(targets, frame, body)
+    else:
         body()
-        return
+    frame.ahead = ahead
+
+
+def _write_either_way(targets: Sequence[Use], frame: Frame, body: Callable[[], None]) -> None:
     b = frame.builder
     places = [frame.pointer(u.access.tensor) for u in targets]
     bits = [b.pure(f"ptrtoint ptr {p} to i64", p) for p in places]
@@ -81,20 +91,32 @@ def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], 
     b.declare("!0 = !{i32 1}")
     with arms.then():
         frame.streams = frozenset(u.access.tensor for u in targets)
-        ahead, frame.ahead = frame.ahead, {**_read_ahead(kernel, plan, frame), **frame.ahead}
         body()
         b.line("fence seq_cst")  # other threads see these stores only after it
-        frame.streams, frame.ahead = frozenset(), ahead
+        frame.streams = frozenset()
     with arms.other():
         body()
 
 
 def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
-    """The large tensors that are read along the vectors."""
-    assert plan.vector is not None
-    index = plan.vector.index
+    """The large tensors that are read along the vectors, once."""
+    if plan.vector is None:
+        return {}
+    along, read = plan.vector.index, [u for u in uses_of(kernel, frame) if not u.target]
+    accesses = {u.access for u in read}
+    tensors = [a.tensor for a in accesses]
     return {
         u.access.tensor: AHEAD
-        for u in uses_of(kernel, frame)
-        if not u.target and u.form.indices.get(index) == 1 and _is_large(u.access.tensor)
+        for u in read
+        if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
+        if tensors.count(u.access.tensor) == 1 and _is_read_once(u, frame)
     }
+
+
+def _is_read_once(use: Use, frame: Frame) -> bool:
+    """Whether most elements of a tensor are read, each once: so what is behind one is wanted."""
+    if use.form.others or use.access.tensor in frame.local:
+        return False
+    points = likely(product([size_of(i.extent) for i in use.form.indices]))
+    size = likely(product(sizes_of(use.access.tensor.shape)))
+    return size <= 2 * points <= 2 * size

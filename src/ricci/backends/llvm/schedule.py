@@ -88,7 +88,7 @@ class Window:
     side by side along `beside` (most often the same), its rows along index `row` of the other, in
     `lines` of `rows`. Indices are numbered through domain and reduced indices. If the vector
     operand is constant, a piece of work does `row_block` values of the first of the other's
-    indices, and `lane_block` lanes (0: all).
+    indices, and `lane_block` lanes (0: all), for `outer_block` values of the index before these.
     """
 
     template: ClassVar[str] = "window"
@@ -101,6 +101,7 @@ class Window:
     lines: int = 1
     row_block: int = 0
     lane_block: int = 0
+    outer_block: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,25 @@ class Winograd:
     lane_block: int
 
 
-Schedule = Contraction | Dots | Nest | Window | Winograd
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Sums of products, with what is between them, of one block of rows after the other: see
+    `group_product`.
+
+    The register tiles of all products have `rows` rows, each product its number of `vectors`. A
+    block has about `block` rows. The work is divided into at most `chunks`.
+    """
+
+    template: ClassVar[str] = "chain"
+    rows: int
+    vectors: tuple[int, ...]
+    block: int
+    chunks: int
+
+
+Schedule = Contraction | Dots | Nest | Window | Winograd | Chain
 _TEMPLATES: Mapping[str, type[Schedule]] = {
-    t.template: t for t in (Contraction, Dots, Nest, Window, Winograd)
+    t.template: t for t in (Contraction, Dots, Nest, Window, Winograd, Chain)
 }
 
 
@@ -224,13 +241,17 @@ def describe(schedule: Schedule | None) -> str:
         case Window() as w:
             return (
                 f"window: {w.vector} in vectors along {w.lane} by {w.beside}, rows along {w.row}, "
-                f"tile {w.lines}x{w.rows}x{w.vectors}, blocks {w.row_block}x{w.lane_block}"
+                f"tile {w.lines}x{w.rows}x{w.vectors}, "
+                f"blocks {w.outer_block}x{w.row_block}x{w.lane_block}"
             )
         case Winograd() as f:
             return (
                 f"winograd: {f.vector} in vectors, tile {f.rows}x{f.vectors}, "
                 f"blocks {f.tall}x{f.wide}x{f.lane_block}"
             )
+        case Chain() as c:
+            tile = f"{c.rows}x{', '.join(map(str, c.vectors))}"
+            return f"chain: tiles {tile}, blocks of {c.block} rows, {c.chunks} chunks"
         case Nest() as n:
             along = f"vectors along {n.vector} of {n.lanes}" if n.vector >= 0 else "no vectors"
             loops = "".join(f" {k}" for k in (*n.outer, *n.reduced))

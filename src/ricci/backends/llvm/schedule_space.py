@@ -36,7 +36,7 @@ _HOPELESS = 4.0
 """How many times longer a product may take, by the cost model, than the best one known."""
 
 
-class Space:
+class KernelSpace:
     """The schedules of one kernel, of known sizes and with something to do."""
 
     def __init__(
@@ -127,13 +127,13 @@ class Space:
             case "tile":
                 return self._with_tile(s, r)
             case "rows":
-                return replace(s, row_block=_scaled(s.row_block, r))
+                return replace(s, row_block=scaled(s.row_block, r))
             case "lanes":
-                return replace(s, lane_block=_scaled(s.lane_block, r))
+                return replace(s, lane_block=scaled(s.lane_block, r))
             case "depth":
                 return self._with_depth(s, self.form, r)
             case "grain":
-                return replace(s, grain=_scaled(s.grain, r))
+                return replace(s, grain=scaled(s.grain, r))
             case "source":
                 sources: tuple[Source, ...] = get_args(Source)
                 if r.random() < 0.5:
@@ -159,18 +159,18 @@ class Space:
         split = r.randrange(len(reduced_loops(form)))
         cut = extent_of(form.reduced[s.order[split]])
         if split == s.split:
-            return replace(s, block=max(1, min(cut, _scaled(s.block, r))))
+            return replace(s, block=max(1, min(cut, scaled(s.block, r))))
         return replace(s, split=split, block=max(1, cut // r.choice((1, 2, 4))))
 
     def _near_dots(self, s: Dots, r: random.Random) -> Dots:
         if r.random() < 0.5:
             return replace(s, count=max(1, s.count + r.choice((-2, -1, 1, 2))))
-        return replace(s, block=_scaled(s.block, r))
+        return replace(s, block=scaled(s.block, r))
 
     def _near_window(self, s: Window, r: random.Random) -> Window:
         if r.random() < 0.3 and (s.row_block or s.lane_block or s.lines > 1):
-            lines, rows = max(1, s.lines + r.choice((-1, 0, 1))), _scaled(s.row_block, r)
-            return replace(s, lines=lines, row_block=rows, lane_block=_scaled(s.lane_block, r))
+            lines, rows = max(1, s.lines + r.choice((-1, 0, 1))), scaled(s.row_block, r)
+            return replace(s, lines=lines, row_block=rows, lane_block=scaled(s.lane_block, r))
         if r.random() < 0.7:
             rows, vectors = r.choice(list(tiles(self.target)))
             return replace(s, rows=rows, vectors=vectors)
@@ -185,10 +185,10 @@ class Space:
                 rows, vectors = r.choice(list(tiles(self.target)))
                 return replace(s, rows=rows, vectors=vectors)
             case "lines":
-                return replace(s, tall=_scaled(s.tall, r))
+                return replace(s, tall=scaled(s.tall, r))
             case "rows":
-                return replace(s, wide=_scaled(s.wide, r))
-        return replace(s, lane_block=_scaled(s.lane_block, r))
+                return replace(s, wide=scaled(s.wide, r))
+        return replace(s, lane_block=scaled(s.lane_block, r))
 
     def _near_nest(self, s: Nest, r: random.Random) -> Nest:
         choices = ("tile", "tile", "vector", "lanes", "outer", "reduced", "chunks", "unroll")
@@ -201,17 +201,17 @@ class Space:
                 loops = [*self._outer, *self._reduced]
                 return self._along(s, r.choice(loops)) if loops else s
             case "lanes":
-                return replace(s, lanes=_scaled(s.lanes, r))
+                return replace(s, lanes=scaled(s.lanes, r))
             case "outer":
                 return replace(s, outer=_shuffled(s.outer, r))
             case "reduced":
                 return replace(s, reduced=_shuffled(s.reduced, r))
             case "chunks":
-                return replace(s, chunks=_scaled(s.chunks, r))
+                return replace(s, chunks=scaled(s.chunks, r))
         return replace(s, unroll=r.choice((0, 100, 350, 700, 1400)))
 
 
-def _scaled(count: int, r: random.Random) -> int:
+def scaled(count: int, r: random.Random) -> int:
     """Half or double, or a little beside: sizes that divide others are often good ones."""
     return max(1, r.choice((count // 4, count // 2, count // 2, count * 2, count * 2, count * 4)))
 

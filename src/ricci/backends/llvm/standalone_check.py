@@ -3,11 +3,12 @@
 An x86-64 processor says so itself, by `cpuid`, and by `xgetbv` which registers its system keeps.
 LLVM has no intrinsics for them, and reads assembly of the own machine only: so each is a function
 whose first bytes are given, and return; its body is never reached. Such functions are weak, since
-what LLVM would conclude from that body is wrong.
+what LLVM would conclude from that body is wrong. For AArch64 see `standalone_check_arm`.
 """
 
 from __future__ import annotations
 
+from . import standalone_check_arm as arm
 from .target import Target
 
 _EAX, _EBX, _ECX, _EDX = range(4)
@@ -121,9 +122,13 @@ def needed(target: Target) -> dict[tuple[int, int, int], int]:
 
 
 def check_text(target: Target) -> str:
-    """The functions that test the processor; none where it is not of a kind that says so."""
+    """The functions that test the processor; none where nobody tells what it has."""
     if not is_checked(target):
         return ""
+    return _text(target) if _is_x86(target) else arm.check_text(target)
+
+
+def _text(target: Target) -> str:
     bits = needed(target)
     kept = max((mask for name, mask in _KEPT.items() if target.has(name)), default=0)
     if kept:
@@ -149,8 +154,12 @@ def check_text(target: Target) -> str:
 
 
 def is_checked(target: Target) -> bool:
-    """Whether a processor of the kind tells what it has."""
-    return target.triple.startswith("x86_64") and bool(needed(target))
+    """Whether it needs instructions that not all of its kind have, and somebody tells of them."""
+    return bool(needed(target) if _is_x86(target) else arm.needed(target))
+
+
+def _is_x86(target: Target) -> bool:
+    return target.triple.startswith("x86_64")
 
 
 def _bytes(digits: str) -> str:

@@ -177,7 +177,7 @@ class _Layout:
 
     def _fill_row(self, step: Step, at: int, table: int) -> None:
         m = self.memory
-        places: int | Place = 0
+        places: int | Place = self.blocks.stride
         if step.kind == "point":
             entries = [m.own(self.first[row] + 1 + slot) for row, slot in step.places]
             start = m.reserve(1 + len(entries))
@@ -193,6 +193,6 @@ class _Layout:
         patches = m.reserve(threads.PATCH_WORDS * len(self.patches))
         m.fill(patches, [number for patch in self.patches for number in patch])
         m.fill(at, [
-            m.own(rows), len(self.steps), b.scratch, b.stride, 0, m.own(patches),
+            m.own(rows), len(self.steps), b.scratch, 0, 0, m.own(patches),
             len(self.patches), m.own(b.io), m.own(tables),
         ])  # fmt: skip

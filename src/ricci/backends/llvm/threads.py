@@ -40,7 +40,7 @@ POOL_WORDS = 64
 WORKER_POOL, WORKER_ID, WORKER_CPU, WORKER_THREAD = 0, 1, 2, 3
 WORKER_WORDS = 8
 # words of an instance of a program
-(STEPS, STEP_COUNT, OWN_SCRATCH, OWN_STRIDE, OWN_POOL, PATCHES, PATCH_COUNT, IO, TABLES) = range(9)
+(STEPS, STEP_COUNT, OWN_SCRATCH, _, OWN_POOL, PATCHES, PATCH_COUNT, IO, TABLES) = range(9)
 TURNS, RESUME = 9, 10
 """How many turns of loops are left: a run that has none left stops, and says at which step another
 one goes on."""
@@ -49,7 +49,8 @@ CELLS = 11
 INSTANCE_WORDS = 16
 TIMES = 12
 """Where a run that takes times notes them."""
-# words of a step
+# words of a step; the target of a kernel is where its scratch begins, behind that of the instance,
+# and its places are how far apart those of threads are
 (OP, STEP_FUNCTION, STEP_TABLE, CHUNKS, WORTH, COUNTER, TARGET, PLACES) = range(8)
 STEP_WORDS = 8
 # what a step may be
@@ -105,8 +106,6 @@ entry:
   %count = load i64, ptr %p1
   %p2 = getelementptr i64, ptr %self, i64 2
   %scratch = load ptr, ptr %p2
-  %p3 = getelementptr i64, ptr %self, i64 3
-  %stride = load i64, ptr %p3
   %p4 = getelementptr i64, ptr %self, i64 4
   %pool = load ptr, ptr %p4
   %p5 = getelementptr i64, ptr %self, i64 5
@@ -169,6 +168,10 @@ do:
 kernel:
   %s1 = getelementptr i64, ptr %row, i64 1
   %fn = load ptr, ptr %s1
+  %above = load i64, ptr %s6
+  %own = getelementptr i8, ptr %scratch, i64 %above
+  %stride.p = getelementptr i64, ptr %row, i64 7
+  %stride = load i64, ptr %stride.p
   %s3 = getelementptr i64, ptr %row, i64 3
   %most = load i64, ptr %s3
   %s4 = getelementptr i64, ptr %row, i64 4
@@ -257,7 +260,7 @@ next:
 """
 
 _ALONE = """alone:
-  call void %fn(ptr %table, ptr %scratch, i64 0, i64 %chunks)
+  call void %fn(ptr %table, ptr %own, i64 0, i64 %chunks)
 @ALONE@  br label %next
 """
 
@@ -273,7 +276,7 @@ _LAUNCH = (
     "  %parallel = and i1 %large, %mine\n  br i1 %parallel, label %together, label %alone\n"
     + _ALONE
     + """together:
-  call void @share(ptr %pool, ptr %fn, ptr %table, ptr %scratch, i64 %stride, i64 %chunks)
+  call void @share(ptr %pool, ptr %fn, ptr %table, ptr %own, i64 %stride, i64 %chunks)
 @TOGETHER@  br label %next
 """
 )

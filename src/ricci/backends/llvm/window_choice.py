@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.nodes import Tensor
-from .contraction_cost import tiles
+from .contraction_cost import has_room, tiles
 from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form
 from .emit_access import extent_of
@@ -29,6 +29,8 @@ from .window_plan import (
 )
 
 _BETTER = 0.5
+_NEAR = 1.1
+"""Ways that take so many times the cycles of the best one at most may be done sooner in blocks."""
 
 Way = tuple[Window, WindowPlan]
 
@@ -51,25 +53,34 @@ def choose_window(
     if points / (2 * target.lanes(form.dtype)) >= most:
         return None
     found: list[tuple[float, int, Way]] = []
-    for schedule, plan in _ways(form, strides, target, constant):
-        copies = copying(plan, strides)
-        for lines, rows, vectors in _tiles_of(plan, target):
-            tiled = with_tile(plan, lines, rows, vectors)
-            sized = replace(schedule, lines=lines, rows=rows, vectors=vectors)
-            cycles = cycles_of(tiled, copies, target) / (1.0 if plan.prepared else _BETTER)
-            found.append((cycles, len(found), (sized, tiled)))
+    for way in _ways(form, strides, target, constant):
+        cycles, tiled = _with_best_tile(way, strides, target)
+        found.append((cycles / (1.0 if tiled[1].prepared else _BETTER), len(found), tiled))
     best = min(found, default=None)
     if best is None or best[0] >= most:
         return None
-    return _in_blocks(*best[2], strides, target, soonest)
+    if not best[2][1].prepared:
+        return best[2][0]
+    alike = [way for cycles, _, way in found if cycles <= _NEAR * best[0] and way[1].prepared]
+    soon = min((_in_blocks(*way, strides, target) for way in alike), key=lambda end: end[0])
+    return soon[1] if soon[0] < soonest else None
 
 
-def _in_blocks(
-    s: Window, w: WindowPlan, strides: Strides, target: Target, soonest: float
-) -> Window | None:
-    """The schedule with the blocks that are done soonest, if that is soon enough."""
-    if not w.prepared:
-        return s
+def _with_best_tile(way: Way, strides: Strides, target: Target) -> tuple[float, Way]:
+    """The fewest cycles on one core, and a way with the tile that takes them."""
+    schedule, plan = way
+    copies = copying(plan, strides)
+    found: list[tuple[float, int, Way]] = []
+    for lines, rows, vectors in _tiles_of(plan, target):
+        tiled = with_tile(plan, lines, rows, vectors)
+        sized = replace(schedule, lines=lines, rows=rows, vectors=vectors)
+        found.append((cycles_of(tiled, copies, target), len(found), (sized, tiled)))
+    cycles, _, best = min(found)
+    return cycles, best
+
+
+def _in_blocks(s: Window, w: WindowPlan, strides: Strides, target: Target) -> tuple[float, Window]:
+    """Until when the blocks are done that are done soonest, and the schedule with them."""
     found: list[tuple[float, int, Window]] = []
     for rows in _divisors(extent_of(w.first), 1):
         part = in_row_blocks(w, rows, strides, target)
@@ -81,8 +92,8 @@ def _in_blocks(
             if not isinstance(whole, str):
                 cycles = cycles_until_done(whole, copies, target)
                 found.append((cycles, len(found), replace(s, row_block=rows, lane_block=lanes)))
-    best = min(found, default=(0.0, 0, s))
-    return best[2] if best[0] < soonest else None
+    best = min(found, default=(math.inf, 0, s))
+    return best[0], best[2]
 
 
 def _divisors(extent: int, unit: int) -> list[int]:
@@ -105,10 +116,10 @@ def _ways(
     ]
     if form.words is not None:
         sides = sides[1:]  # what the vectors hold is decided
-    ready = {side: _prepared_way(form, side, strides, target, constant) for side, _, _ in sides}
-    yield from (way for way in ready.values() if way is not None)
+    ready = {s: list(_prepared_ways(form, s, strides, target, constant)) for s, _, _ in sides}
+    yield from (way for ways in ready.values() for way in ways)
     for side, broadcast, vector in sides if overlap else ():
-        if ready[side] is not None:
+        if ready[side]:
             continue
         for row in broadcast.indices:
             for lane in vector.indices:
@@ -122,10 +133,10 @@ def _ways(
                             yield schedule, plan
 
 
-def _prepared_way(
+def _prepared_ways(
     form: Form, side: Side, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> Way | None:
-    """The way to lay a tile that reads a constant operand arranged ahead of time, in the largest
+) -> Iterator[Way]:
+    """The ways to lay a tile that reads a constant operand arranged ahead of time, in the largest
     blocks that leave room for a copy of the other one."""
     vector, broadcast = form.left, form.right
     if side == "right":
@@ -133,31 +144,34 @@ def _prepared_way(
     lanes = [i for i in vector.indices if extent_of(i) > 1]
     steps = flat_form(form.kernel.targets[0], strides).steps
     if not is_affine(broadcast):
-        return None
+        return
     fixed = outside_indices(broadcast, form)
     rows = [i for i in broadcast.indices if extent_of(i) > 1 and i not in fixed]
     if len(lanes) != 1 or not rows or not is_given(vector, form, constant):
-        return None
+        return
     row = min(rows, key=lambda i: steps.get(i, 0))
     numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.kernel.reduced))}
     lane = numbers[lanes[0]]
     first = next(i for i in broadcast.indices if i not in fixed)
-    for length in reversed(_divisors(extent_of(first), 1)):
-        schedule = Window(side, numbers[row], lane, lane, 1, 1, row_block=length)
-        plan = plan_of(form, schedule, strides, target, constant)
-        if not isinstance(plan, str):
-            return schedule, plan
-    return None
+    for outer in _divisors(extent_of(fixed[-1]), 1) if fixed else [1]:
+        for length in reversed(_divisors(extent_of(first), 1)):
+            schedule = Window(
+                side, numbers[row], lane, lane, 1, 1, row_block=length, outer_block=outer
+            )
+            plan = plan_of(form, schedule, strides, target, constant)
+            if not isinstance(plan, str):
+                yield schedule, plan
+                break
 
 
 def _tiles_of(w: WindowPlan, target: Target) -> Iterator[tuple[int, int, int]]:
     """The lines, rows and vectors of tiles that are not larger than what there is."""
-    down, possible = extent_of(w.row), tiles(target)
-    for rows, vectors in possible:
+    down = extent_of(w.row)
+    for rows, vectors in tiles(target):
         if rows > down or vectors > w.all_vectors:
             continue
         yield 1, rows, vectors
         if rows == down and w.line is not None and w.prepared:
-            for lines in range(2, min(extent_of(w.line), len(possible)) + 1):
-                if (lines * rows, vectors) in possible:
+            for lines in range(2, min(extent_of(w.line), target.registers) + 1):
+                if has_room(lines * rows, vectors, target):
                     yield lines, rows, vectors

@@ -71,6 +71,7 @@ def _item(w: WindowPlan, target: Target) -> float:
     held = w.rows.elements + w.columns.elements
     if w.prepared:
         held += plan.panel * size(w.loops)
+        held //= w.turns
     return cycles * (1.0 + held * width(plan.form.dtype) / target.l2 / (8 if w.prepared else 1))
 
 
@@ -97,6 +98,8 @@ def _lines(rows: int, w: WindowPlan) -> float:
         return 0.0
     apart = abs(w.rows.step(w.row)) * size_of
     met = rows if apart >= 64 else 1 + rows * apart / 64
+    if step > abs(w.rows.step(w.loops[0 if len(w.loops) < 3 else 1])) * size_of:
+        met /= size(w.loops[1:-1])  # a part of a longer loop, whose lines the others meet again
     return met * (3.0 if step >= 4096 else 1.0)  # and pages to be found out
 
 

@@ -14,7 +14,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...ir.nodes import Access, Index, Skip, Tensor
+from ...ir import shapes
+from ...ir.nodes import Access, Index, Skip, Tensor, integer
+from ...ir.rewrite import substitute
 from .contraction_form import Form, Operand, size
 from .contraction_plan import MOST_CHUNKS, Plan, is_across, may_prepare, reduced_loops
 from .contraction_space import flat_form
@@ -25,7 +27,7 @@ from .packing import Depth
 from .schedule import Window, impossible
 from .target import Target
 from .window_box import Cut, Staged, access_of, bytes_of, cuts, equal_blocks, length_of, staged
-from .window_tile import Loops, cut_loops
+from .window_tile import STRETCH, Loops, cut_loops
 
 _COPY = 0.5
 """Cycles to copy an element, about."""
@@ -87,16 +89,27 @@ class WindowPlan:
     registers: int
     prepared: bool
     """Whether the vector operand is constant, and arranged ahead of time."""
-    line: Index | None
+    before: Index | None
+    """The index before the row, if an item has several values of it."""
     lines: int
     parts: tuple[Cut, ...]
     """The indices of results of which an item does a block."""
     lanes_first: bool = False
     """Whether items that follow on one another have the same block of lanes."""
+    around: Cut | None = None
+    """The index before the others of the rows, if an item has several values of it."""
+    in_turns: bool = False
+    """Whether all tiles of an item do one value of the first loop over k before the next, so that
+    what they share stays near."""
 
     @property
     def blocks(self) -> int:
         return extent_of(self.cut.number)
+
+    @property
+    def turns(self) -> int:
+        """How many parts of the sums the tiles of an item do in turn, all of them each."""
+        return extent_of(self.loops[0]) if self.in_turns else 1
 
     @property
     def choices(self) -> tuple[Index, ...]:
@@ -116,6 +129,15 @@ class WindowPlan:
         """How many values of an index of the result an item has."""
         return length_of(index, self.parts)
 
+    @property
+    def line(self) -> Index | None:
+        """The index of which a tile has several values: one that leaves no tile with fewer over, if
+        there is any."""
+        if self.around is not None and self.before is not None:
+            if self.length(self.before) % self.lines and self.around.length % self.lines == 0:
+                return self.around.index
+        return self.before
+
     def down(self) -> tuple[Index, ...]:
         """The other indices of the rows that are walked through for an item."""
         own = (*self.fixed, self.line)
@@ -128,8 +150,9 @@ class WindowPlan:
 
     @property
     def first(self) -> Index:
-        """The outermost index of the rows that is not fixed."""
-        return next(i for i in self.plan.broadcast.indices if i not in self.fixed)
+        """The outermost index of the rows that is neither fixed nor around others."""
+        own = () if self.around is None else (self.around.index,)
+        return next(i for i in self.plan.broadcast.indices if i not in (*self.fixed, *own))
 
     @property
     def is_straight(self) -> bool:
@@ -196,7 +219,7 @@ def plan_of(
         return _prepared_plan(form, s, broadcast, vector, (row, lane), strides, target)
     if not is_affine(vector):
         return "an operand is not an element with linear subscripts"
-    if s.lines > 1 or s.row_block or s.lane_block:
+    if s.lines > 1 or s.row_block or s.lane_block or s.outer_block > 1:
         return "only what is computed with a constant operand has lines and blocks"
     tiled, tile = (row, lane, beside), (most, vectors, lanes)
     return _copied_plan(form, broadcast, vector, tiled, tile, strides, target)
@@ -263,12 +286,17 @@ def _prepared_plan(
     row, lane = tiled
     lanes = target.lanes(form.dtype)
     fixed = tuple(i for i in outside_indices(broadcast, form) if i is not row)
-    steps = flat_form(access_of(broadcast), strides).steps
-    loops = _in_order(form, steps, None)
+    around = _around(fixed, s.outer_block)
+    if isinstance(around, str):
+        return around
+    fixed = fixed if around is None else fixed[:-1]
+    whole_form = form
+    form, loops = _in_stretches(form, flat_form(access_of(broadcast), strides).steps)
+    broadcast, vector = (form.left, form.right) if s.vector == "right" else (form.right, form.left)
     broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
-    down = [i for i in broadcast.indices if i not in fixed]
-    line = down[-2] if len(down) > 1 else None
-    if line is None and s.lines > 1:
+    inner = [i for i in broadcast.indices if i not in (*fixed, around and around.index)]
+    before = inner[-2] if len(inner) > 1 else None
+    if before is None and s.lines > 1:
         return "there is no index for several lines"
     plan = Plan(
         form, broadcast, vector, "packed", "prepared", Depth(loops, 0, extent_of(loops[0])), lanes,
@@ -279,7 +307,7 @@ def _prepared_plan(
     columns = Staged(access_of(broadcast), {}, 0, None, 0, 0)
     whole = WindowPlan(
         plan, row, lane, lane, fixed, loops, equal_blocks(loops[0], 1), None, rows, columns, result,
-        target.registers, True, line, 1, (),
+        target.registers, True, before, 1, (), around=around, in_turns=form is not whole_form,
     )  # fmt: skip
     most = min(s.rows, extent_of(row))
     tiled_plan = with_tile(whole, s.lines, most, min(s.vectors, whole.all_vectors))
@@ -300,10 +328,10 @@ def in_row_blocks(w: WindowPlan, length: int, strides: Strides, target: Target) 
     blocks = _blocks(w.first, length, 1)
     if isinstance(blocks, str):
         return blocks
-    plan = w.plan
+    blocks, plan = (*blocks, *(() if w.around is None else (w.around,))), w.plan
     given = (w.fixed, (w.cut, *blocks), strides)
     rows = staged(plan.form, plan.broadcast, None, plan.lanes, *given)
-    if bytes_of(plan.form, rows) > target.l2 // 3:
+    if bytes_of(plan.form, rows) > target.l2 // 2:
         return "a copy of an operand is too large"
     return _of_parts(replace(w, rows=rows), blocks, target)
 
@@ -334,10 +362,19 @@ def bytes_brought(w: WindowPlan, target: Target) -> float:
     else:
         again = others if lanes * panels + rows > near else 1
         brought = float(lanes * again * panels + others * rows * copies)
-    if panels > near:  # tiles of other rows read them again from farther away
+    if panels > near and not w.in_turns:  # tiles of other rows read them again from farther away
         turns = points / (w.plan.rows * w.lines)
         brought += w.items * panels * max(turns - 1, 0)
     return brought
+
+
+def _around(fixed: tuple[Index, ...], length: int) -> Cut | str | None:
+    """The last fixed index in blocks of several values; or why it has none."""
+    if length < 2:
+        return None
+    if not fixed or extent_of(fixed[-1]) % length:
+        return "blocks are not of equal length"
+    return equal_blocks(fixed[-1], extent_of(fixed[-1]) // length)
 
 
 def _blocks(index: Index, length: int, unit: int) -> tuple[Cut, ...] | str:
@@ -458,6 +495,28 @@ def _in_order(form: Form, steps: dict[Index, int], first: Index | None) -> tuple
     """The loops over k: one, if any, then those of the largest steps outside."""
     loops = sorted(reduced_loops(form), key=lambda k: -abs(steps.get(k, 0)))
     return tuple(sorted(loops, key=lambda k: k is not first))
+
+
+def _in_stretches(form: Form, steps: dict[Index, int]) -> tuple[Form, tuple[Index, ...]]:
+    """The form and its loops over k, where a long loop is outside a short one with a part of the
+    long one innermost: the end of a loop costs cycles, and so does a stretch of few terms."""
+    loops = _in_order(form, steps, None)
+    outer, *others = loops
+    most = STRETCH // size(others)
+    lengths = (n for n in range(most, 0, -1) if extent_of(outer) % n == 0)
+    length = next(lengths, 1)
+    plain = form.words is None and None not in (form.left.access, form.right.access)
+    if not others or not plain or length <= extent_of(loops[-1]):
+        return form, loops
+    block = Index(f"{outer.name}.block", integer(extent_of(outer) // length))
+    inner = Index(outer.name, integer(length))
+    place = shapes.add(shapes.mul(block, integer(length)), inner)
+    left, right = (
+        replace(o, value=substitute(o.value, {outer: place})) for o in (form.left, form.right)
+    )
+    reduced = tuple(i for k in form.reduced for i in ((block, inner) if k is outer else (k,)))
+    form = replace(form, left=left, right=right, reduced=reduced)
+    return form, (block, *others, inner)
 
 
 def _last(indices: tuple[Index, ...], index: Index) -> tuple[Index, ...]:

@@ -19,7 +19,7 @@ from .words import Words
 Loops = tuple[tuple[int, int, int], ...]
 """Extents of loops over k and the steps of both operands, the outermost first."""
 
-_STRETCH = 300
+STRETCH = 144
 """Terms that are added one by one, about."""
 
 
@@ -62,7 +62,7 @@ class WindowTile:
         terms = 1
         for position in range(len(self.loops) - 1, 0, -1):
             terms *= self.loops[position][0]
-            if terms * self.loops[position - 1][0] > _STRETCH:
+            if terms * self.loops[position - 1][0] > STRETCH:
                 return position
         return 0
 
@@ -94,7 +94,7 @@ def cut_loops(loops: Loops) -> Loops:
     """The loops with the innermost cut in stretches, if it is long and there are equal ones."""
     extent, a, v = loops[-1]
     for pieces in range(2, extent // 64):
-        if extent // pieces > _STRETCH or extent % pieces:
+        if extent // pieces > STRETCH or extent % pieces:
             continue
         length = extent // pieces
         return (*loops[:-1], (pieces, a * length, v * length), (length, a, v))
@@ -124,54 +124,36 @@ class _Writer:
             " %v, ptr noalias %c, i64 %count, i1 %first) noinline {"
         )
         self._add("entry:")
-        if self.stretches:
-            self._clear()
-            self._outside(0, "cleared", "%a", "%v")
-        else:
-            zeros = ["zeroinitializer"] * len(self.cells)
-            self._finish(self._loop(0, "entry", "%a", "%v", zeros))
+        self._outside(0, "entry", "%a", "%v", "%first")
         self._add("ret void")
         return "\n".join([head, *self.lines, "}", ""])
 
-    def _clear(self) -> None:
-        """Zeros, to which stretches are added."""
-        self._add("br i1 %first, label %clear, label %cleared", "clear:")
-        for n, (i, j) in enumerate(self.cells):
-            self._add(self._cell(f"z{n}.p", i, j))
-            self._add(f"store {self.vector} zeroinitializer, ptr %z{n}.p, align {self.align}")
-        self._add("br label %cleared", "cleared:")
-
-    def _outside(self, level: int, before: str, a: str, v: str) -> None:
-        """The loops around stretches."""
+    def _outside(self, level: int, before: str, a: str, v: str, first: str) -> None:
+        """The loops around stretches; the sums of a stretch are the `first` to be stored, or added
+        to others."""
         if level == self.stretches:
             self._add("br label %within", "within:")
             zeros = ["zeroinitializer"] * len(self.cells)
-            self._accumulate(self._loop(level, "within", a, v, zeros))
+            self._finish(self._loop(level, "within", a, v, zeros), level, first)
             return
         n, (extent, a_step, v_step) = level, self.tile.loops[level]
         end = str(extent) if level else "%count"
         self._enter(n, before, a, v)
-        self._outside(level + 1, f"l{n}", f"%a{n}", f"%v{n}")
+        self._add(f"%z{n} = icmp eq i64 %k{n}, 0", f"%first{n} = and i1 {first}, %z{n}")
+        self._outside(level + 1, f"l{n}", f"%a{n}", f"%v{n}", f"%first{n}")
         self._add(f"br label %e{n}", f"e{n}:")
         self._leave(n, a_step, v_step, 1, end, f"x{n}")
 
-    def _accumulate(self, sums: list[str]) -> None:
-        for n, (i, j) in enumerate(self.cells):
-            self._add(self._cell(f"o{n}.p", i, j))
-            self._add(f"%o{n} = load {self.vector}, ptr %o{n}.p, align {self.align}")
-            self._add(f"%f{n} = {self.step.addition} {self.vector} %o{n}, {sums[n]}")
-            self._add(f"store {self.vector} %f{n}, ptr %o{n}.p, align {self.align}")
-
-    def _finish(self, sums: list[str]) -> None:
+    def _finish(self, sums: list[str], level: int, first: str) -> None:
         """Store the sums; what is there already is added last, so that chains of sums are short."""
-        self._add("br i1 %first, label %done, label %more", "more:")
+        self._add(f"br i1 {first}, label %done, label %more", "more:")
         for n, (i, j) in enumerate(self.cells):
             self._add(self._cell(f"o{n}.p", i, j))
             self._add(f"%o{n} = load {self.vector}, ptr %o{n}.p, align {self.align}")
             self._add(f"%f{n} = {self.step.addition} {self.vector} %o{n}, {sums[n]}")
         self._add("br label %done", "done:")
         for n, own in enumerate(sums):
-            self._add(f"%w{n} = phi {self.vector} [ {own}, %x0 ], [ %f{n}, %more ]")
+            self._add(f"%w{n} = phi {self.vector} [ {own}, %x{level} ], [ %f{n}, %more ]")
         for n, (i, j) in enumerate(self.cells):
             self._add(self._cell(f"w{n}.p", i, j))
             self._add(f"store {self.vector} %w{n}, ptr %w{n}.p, align {self.align}")

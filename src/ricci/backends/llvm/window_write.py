@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,9 +37,10 @@ class _At:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A block of k: where it begins, and whether it is the first and the last."""
+    """A block of k, or turn: where it begins, and whether it is the first and the last."""
 
     begin: str
+    turn: str
     first: str
     last: str
 
@@ -104,10 +106,19 @@ class _Writer:
     def _layout(self) -> tuple[int, int, int]:
         """Bytes of the thread's scratch: sums of tiles, copied rows, copied columns."""
         plan, w = self.plan, self.w
-        tiles = self._tiles_down() * self._tiles_right() if w.blocks > 1 else w.lines
-        c = aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
+        sums = w.lines * plan.rows * plan.panel
+        if w.blocks > 1:
+            sums = self._tiles_down() * self._tiles_right() * plan.rows * plan.panel
+        elif w.turns > 1:
+            sums = self._all_rows() * -(-w.length(w.lane) // plan.panel) * plan.panel
+        c = aligned((sums + plan.lanes) * self.bytes)
         rows = aligned(w.rows.elements * self.bytes)
         return c, rows, aligned((w.columns.elements + plan.panel) * self.bytes)
+
+    def _all_rows(self) -> int:
+        """Rows of the results of an item."""
+        own = (i for i in self.plan.broadcast.indices if i not in self.w.fixed)
+        return math.prod(map(self.w.length, own))
 
     def _tiles_down(self) -> int:
         return _count(self.w.down()) * -(-extent_of(self.w.row) // self.plan.rows)
@@ -139,7 +150,7 @@ class _Writer:
                     last = b.pure(f"icmp eq i64 {loop.index}, {w.blocks - 1}", loop.index)
                     for side, to in sides:
                         self._copy(side, to, loop.index)
-                    self._tiles(loop.index, first, last)
+                    self._tiles(_Sum(times(b, loop.index, w.cut.length), "0", first, last))
                 item.carry(["0"] * len(sides))
             else:
                 boxes = [() if side.packing is None else side.packing.outer for side, _ in sides]
@@ -147,8 +158,19 @@ class _Writer:
                 for (side, to), number, before in zip(sides, numbers, item.values, strict=True):
                     with b.when(b.op(f"icmp ne i64 {number}, {before}")):
                         self._copy(side, to, "0")
-                self._tiles("0", "true", "true")
+                self._turns()
                 item.carry(numbers)
+
+    def _turns(self) -> None:
+        """All tiles of an item, for one part of the sums after the other."""
+        b, turns = self.b, self.w.turns
+        if turns == 1:
+            self._tiles(_Sum("0", "0", "true", "true"))
+            return
+        with b.loop(0, turns) as loop:
+            first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
+            last = b.pure(f"icmp eq i64 {loop.index}, {turns - 1}", loop.index)
+            self._tiles(_Sum("0", loop.index, first, last))
 
     def _copy(self, side: Staged, to: str, block: str) -> None:
         """Copies the box of an operand that tiles need."""
@@ -163,20 +185,36 @@ class _Writer:
 
     # ------------------------------------------------------------------- tiles
 
-    def _tiles(self, block: str, first: str, last: str) -> None:
+    def _tiles(self, k: _Sum) -> None:
         """All tiles of an item for one block of k."""
-        w, plan, b = self.w, self.plan, self.b
-        k = _Sum(times(b, block, w.cut.length), first, last)
+        w = self.w
+        if w.in_turns:  # the part of a panel for a turn stays near while all rows meet it
+            with self._walk(w.right()) as right:
+                for lane, wide in self._lanes():
+                    with self._walk(w.down()) as down:
+                        for known, row, counts in self._rows_of(down):
+                            self._tile(_At(known, right, row, lane), (*counts, wide), k)
+            return
         with self._walk(w.down()) as down, self._walk(w.right()) as right:
-            for line, lines in self._pieces(w.line, w.lines):
-                with self._steps(*line) as y:
-                    known = down if w.line is None else down | {w.line: Place(y)}
-                    for row, rows in self._pieces(w.row, plan.rows):
-                        with self._steps(*row) as r:
-                            for lane, wide in self._pieces(w.beside, w.span):
-                                with self._steps(*lane) as v:
-                                    at = _At(known, right, r, v)
-                                    self._tile(at, (lines, rows, wide), k)
+            for known, row, counts in self._rows_of(down):
+                for lane, wide in self._lanes():
+                    self._tile(_At(known, right, row, lane), (*counts, wide), k)
+
+    def _rows_of(self, down: Places) -> Iterator[tuple[Places, str, tuple[int, int]]]:
+        """Loops over rows of tiles: where one begins, and its lines and rows."""
+        w = self.w
+        for line, lines in self._pieces(w.line, w.lines):
+            with self._steps(*line) as y:
+                known = down if w.line is None else down | {w.line: Place(y)}
+                for row, rows in self._pieces(w.row, self.plan.rows):
+                    with self._steps(*row) as r:
+                        yield known, r, (lines, rows)
+
+    def _lanes(self) -> Iterator[tuple[str, int]]:
+        """Loops over the tiles side by side: where one begins, and how long it is."""
+        for lane, wide in self._pieces(self.w.beside, self.w.span):
+            with self._steps(*lane) as v:
+                yield v, wide
 
     @contextmanager
     def _walk(self, indices: Sequence[Index]) -> Iterator[Places]:
@@ -218,6 +256,12 @@ class _Writer:
         down = at.down | {w.row: Place(at.row)}
         a = self._at(w.rows, self.at_rows, down, start)
         v = self._columns(at, start)
+        if w.turns > 1:
+            a, v = (
+                element(b, self.scalar, at_first, times(b, k.turn, step))
+                for at_first, step in zip((a, v), loops[0][1:], strict=True)
+            )
+            count = "1"
         step = 0 if w.line is None else w.rows.step(w.line)
         places = [y * step + x * w.rows.step(w.row) for y in range(lines) for x in range(rows)]
         tile = WindowTile(
@@ -227,7 +271,11 @@ class _Writer:
             ahead_of(stride, self.form.dtype) if w.prepared else 0, self.form.words,
         )  # fmt: skip
         self.tiles[tile.name] = tile
-        c = self._sums(at) if w.blocks > 1 else "%scratch"
+        c = "%scratch"
+        if w.blocks > 1:
+            c = self._sums(at)
+        elif w.turns > 1:
+            c = self._sums_in_turns(at, lines)
         b.line(tile.call(a, v, c, count, k.first))
         if k.last == "true":
             self._results(at, counts[:2], live, c)
@@ -251,7 +299,7 @@ class _Writer:
     def _within(self, index: Index, at: str) -> str:
         """The value of an index of results for its place in an item."""
         for cut in self.w.parts:
-            if cut.index is index:
+            if cut.index is index and extent_of(cut.number) > 1:
                 number = self.places[cut.number].base or "0"
                 return plus(self.b, times(self.b, number, cut.length), at)
         return at
@@ -263,6 +311,17 @@ class _Writer:
         across = self._number(at.right, w.right(), at.lane, w.span, extent_of(w.beside))
         number = plus(b, times(b, number, self._tiles_right()), across)
         return element(b, self.scalar, "%scratch", times(b, number, plan.rows * plan.panel))
+
+    def _sums_in_turns(self, at: _At, lines: int) -> str:
+        """The same from one turn to the next; `lines` of rows of a tile follow on one another."""
+        b, w = self.b, self.w
+        row, length = "0", w.length
+        for index in (*w.down(), *(() if w.line is None else (w.line,))):
+            if index in at.down:
+                row = plus(b, times(b, row, length(index)), at.down[index].base or "0")
+        row = plus(b, times(b, row, length(w.row)), times(b, at.row, lines))
+        before = plus(b, times(b, row, self.plan.panel), times(b, at.lane, self._all_rows()))
+        return element(b, self.scalar, "%scratch", before)
 
     def _results(self, at: _At, counts: tuple[int, int], live: int, c: str) -> None:
         """The results of a tile, line by line."""

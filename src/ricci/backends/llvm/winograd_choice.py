@@ -35,6 +35,8 @@ _MOST_VECTORS = 4
 _ELEMENTS, _PAIRS, _RESULTS = 75.0, 20.0, 40.0
 """Cycles for 16 vectors of sums and differences of elements, what it takes more to collect them
 from rows, and for four of results."""
+_FILTER = 45.0
+"""Cycles for 16 vectors of sums and differences of a filter."""
 _CALL = 40.0
 """Cycles around a register tile."""
 _STORE = 8.0
@@ -125,7 +127,7 @@ def _until_done(w: WinogradPlan, made: float, target: Target) -> float:
     each, cores = _item(w, made, target) * w.plan.grain, target.cores
     even = -(-chunks // cores) if chunks < 8 * cores else chunks / cores
     claimed = min(each / 10, 400.0) * chunks / cores
-    more = w.panels * width(w.plan.form.dtype) * (POINTS - TAPS * TAPS) / POINTS
+    more = w.panels * width(w.plan.form.dtype) * (1.0 - TAPS * TAPS / w.arranged)
     return each * (even + 0.15) + claimed + more / cores / _COLD
 
 
@@ -136,11 +138,12 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     for times, wide in equal_pieces(vectors, plan.vectors):
         cycles += times * (_products(w, wide, target) + w.tiles * wide * _RESULTS)
         cycles += times * w.tall * TILE * _storing(w, wide)
+    cycles += vectors * w.channels * _FILTER * w.late
     held = sum(w.scratch) * bytes_of
     cycles *= 1.0 + held / target.l2 / 8
     if w.panels * bytes_of + held <= target.l2 * 3 // 4:
         return cycles
-    return cycles + POINTS * w.channels * w.lanes.length * bytes_of / _BYTES
+    return cycles + w.arranged * w.channels * w.lanes.length * bytes_of / _BYTES
 
 
 def _elements(w: WinogradPlan) -> float:

@@ -12,7 +12,9 @@ Two results of a filter of three need four products instead of six, `A (G g * B 
 convolutional neural networks, 2016, section 4). Done along y and x, four results take 16 products
 for each c instead of 36. B d is computed once for all results with other g, and A once for
 all c; so what remains are 16 products of matrices, of tiles x c by c x lanes, the lanes being the
-index that only the constant g gives to the result. `G g` is arranged in panels ahead of time.
+index that only the constant g gives to the result. `G g` is arranged in panels ahead of time; or
+g is, where it does not stay in a core's cache and each panel is read once a call. Then `G g` is
+made when it is needed, for a stretch of channels: nine elements come from far away, not 16.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from .window_plan import grain_of, is_affine, is_given
 
 TAPS, TILE, POINTS = 3, 2, 16
 """The filter's length, the results of a tile along an index, and products for each tile."""
+_STRETCH = 128
+"""Terms that are added one by one, at most."""
 _WINDOW = TILE + TAPS - 1
 
 
@@ -87,6 +91,8 @@ class WinogradPlan:
     box: Staged
     height: int
     """Rows of the register tile."""
+    near: int = 0
+    """Bytes of panels that would stay in a core's cache."""
 
     @property
     def tiles(self) -> int:
@@ -139,9 +145,25 @@ class WinogradPlan:
         return (self.pitch, 1) if self.along_channels else (1, self.pitch)
 
     @property
+    def late(self) -> bool:
+        """Whether an item makes the sums of the filters itself."""
+        of_filter = POINTS * self.channels * self.plan.padded * width(self.plan.form.dtype)
+        return self.items == extent_of(self.lanes.number) and of_filter > self.near
+
+    @property
+    def arranged(self) -> int:
+        """Elements of the prepared constant for a channel and a lane."""
+        return TAPS * TAPS if self.late else POINTS
+
+    @property
     def panels(self) -> int:
         """Elements of the prepared constant for one batch."""
-        return POINTS * self.channels * self.plan.padded
+        return self.arranged * self.channels * self.plan.padded
+
+    @property
+    def stretch(self) -> int:
+        """Terms that are added one by one; there may be fewer left in the end."""
+        return -(-self.channels // -(-self.channels // _STRETCH))
 
     @property
     def choices(self) -> tuple[Index, ...]:
@@ -153,11 +175,12 @@ class WinogradPlan:
         return self.plan.outer * size(self.choices)
 
     @property
-    def scratch(self) -> tuple[int, int, int, int]:
-        """Elements of a copied box, of the matrices, of their products, and of a line of tiles of
-        results."""
+    def scratch(self) -> tuple[int, int, int, int, int]:
+        """Elements of a copied box, of the matrices, of their products, of a line of tiles of
+        results, and of the sums of filters."""
         results = TILE * TILE * self.wide * self.plan.panel
-        return self.box.elements, POINTS * self.matrix, POINTS * self.sums, results
+        filters = POINTS * self.stretch * self.plan.panel * self.late
+        return self.box.elements, POINTS * self.matrix, POINTS * self.sums, results, filters
 
 
 def _odd(elements: int, lanes: int) -> int:
@@ -283,7 +306,7 @@ def with_tile(w: WinogradPlan, rows: int, vectors: int, block: int, target: Targ
     number = Index(f"{w.lane.name}.block", integer(extent_of(w.lane) // block))
     plan = replace(w.plan, vectors=vectors, lane_block=vectors * w.plan.lanes)
     height = min(rows, w.tiles)
-    tiled = replace(w, plan=plan, lanes=Cut(w.lane, number, block), height=height)
+    tiled = replace(w, plan=plan, lanes=Cut(w.lane, number, block), height=height, near=target.l2)
     return replace(tiled, plan=replace(plan, grain=grain_of(tiled.items, target)))
 
 

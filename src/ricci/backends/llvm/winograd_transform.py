@@ -13,13 +13,16 @@ from .contraction_plan import MOST_CHUNKS, batch_of
 from .contraction_sides import batch_places, element
 from .contraction_space import Places, Step, Walk, chunk_range, merge, minus, plus, smin, times
 from .emit import Frame, Place
+from .emit_memory import prefetch
 from .emit_types import scalar_type, splat, tag, width, with_lanes
 from .kernels import KernelCode, Prepare, Strides
 from .packing import evaluate, store_step
-from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
+from .winograd_plan import TAPS, TILE, Axis, WinogradPlan
 
 Values = Sequence[str]
 _WINDOW = TILE + TAPS - 1
+_AHEAD = 2048
+"""Bytes ahead of filters that are brought near meanwhile: they come from far away."""
 _UNROLLED = 4
 """Vectors of a line of tiles that are written out, so that masks are made once."""
 
@@ -280,7 +283,8 @@ def panels_of(w: WinogradPlan) -> Tensor:
 
 
 def write_filters(w: WinogradPlan, tensor: Tensor, strides: Strides) -> Prepare:
-    """A kernel that prepares the constant, panel by panel: 16 matrices of channels x lanes."""
+    """A kernel that prepares the constant, panel by panel: 16 matrices of channels x lanes, or for
+    each channel nine rows of lanes."""
     plan, frame = w.plan, Frame(strides)
     b, panel = frame.builder, plan.panel
     outer = batch_of(plan.vector, plan.form)
@@ -295,7 +299,7 @@ def write_filters(w: WinogradPlan, tensor: Tensor, strides: Strides) -> Prepare:
         live = smin(b, minus(b, str(plan.vector.extent), first), str(panel))
         up = plus(b, live, str(plan.lanes - 1))
         stride = b.pure(f"and i64 {up}, {-plan.lanes}", up) if up.startswith("%") else str(panel)
-        at = plus(b, times(b, number, w.panels), times(b, first, POINTS * w.channels))
+        at = plus(b, times(b, number, w.panels), times(b, first, w.arranged * w.channels))
         to = element(b, scalar, pointer, at)
         with b.loop(0, w.channels) as c:
             places = given | {w.channel: Place(c.index)}
@@ -316,23 +320,61 @@ def write_filters(w: WinogradPlan, tensor: Tensor, strides: Strides) -> Prepare:
 def _filter(
     frame: Frame, w: WinogradPlan, places: Places, step: Step, to: str, channel: str, stride: str
 ) -> None:
-    """The 16 vectors of some lanes and a channel, computed with the bits of a double."""
-    b, dtype = frame.builder, w.plan.form.dtype
-    here = places | step.places
-    square = [
-        [_wide(b, dtype, step, _tap(frame, w, here, step, (i, j))) for j in range(TAPS)]
-        for i in range(TAPS)
-    ]
-    full = with_lanes("double", step.lanes)
+    """The vectors of some lanes and a channel."""
+    b, dtype, here = frame.builder, w.plan.form.dtype, places | step.places
+    square = [[_tap(frame, w, here, step, (i, j)) for j in range(TAPS)] for i in range(TAPS)]
+    if w.late:
+        per, column = stride, _times(b, channel, times(b, stride, TAPS * TAPS))
+    else:
+        square = _sums(b, dtype, step, square)
+        per, column = times(b, stride, w.channels), _times(b, channel, stride)
+    for number, value in enumerate(x for row in square for x in row):
+        at = plus(b, plus(b, column, step.flat), times(b, per, number))
+        store_step(b, dtype, step, value, element(b, scalar_type(dtype), to, at))
+
+
+def _sums(b: Builder, dtype: DType, step: Step, square: list[list[str]]) -> list[list[str]]:
+    """The sums and differences of a filter, computed with the bits of a double."""
+    arithmetic = _Arithmetic(b, with_lanes("double", step.lanes))
     half = splat("0.5", "double", step.lanes)
+    wide = [[_wide(b, dtype, step, x) for x in row] for row in square]
+    found = both_ways(wide, lambda g: arithmetic.of_filter(g, half))
+    return [[_narrow(b, dtype, step, x) for x in row] for row in found]
+
+
+def filter_function(vectors: int) -> str:
+    return f"kernel.winograd.filters.{vectors}"
+
+
+def write_late_filters(w: WinogradPlan, vectors: int) -> str:
+    """The function of `%g`, a panel's elements of `%n` channels, and `%u`, the matrices of their
+    sums."""
+    b = Builder(
+        filter_function(vectors),
+        "ptr noalias readonly %g, ptr noalias %u, i64 %n",
+        "internal void",
+        "noinline",
+    )
+    (full, scalar), stride = _types(w), vectors * w.plan.lanes
     arithmetic = _Arithmetic(b, full)
-    found = both_ways(square, lambda g: arithmetic.of_filter(g, half))
-    scalar = scalar_type(dtype)
-    column = plus(b, _times(b, channel, stride), step.flat)
-    per = times(b, stride, w.channels)
-    for number, value in enumerate(x for row in found for x in row):
-        at = element(b, scalar, to, plus(b, column, times(b, per, number)))
-        store_step(b, dtype, step, _narrow(b, dtype, step, value), at)
+    half = splat("0.5", scalar, w.plan.lanes)
+    with b.loop(0, "%n") as c, b.loop(0, stride, w.plan.lanes) as v:
+        at = element(b, scalar, "%g", plus(b, times(b, c.index, TAPS * TAPS * stride), v.index))
+        for tap in range(TAPS * TAPS):
+            prefetch(b, at, _AHEAD + tap * stride * width(w.plan.form.dtype))
+        square = [
+            [
+                _load(b, full, element(b, scalar, at, str((TAPS * i + j) * stride)), w)
+                for j in range(TAPS)
+            ]
+            for i in range(TAPS)
+        ]
+        found = both_ways(square, lambda g: arithmetic.of_filter(g, half))
+        to = element(b, scalar, "%u", plus(b, times(b, c.index, stride), v.index))
+        for number, value in enumerate(x for row in found for x in row):
+            _store(b, w, value, element(b, scalar, to, str(number * w.stretch * stride)))
+    b.line("ret void")
+    return b.text()
 
 
 def _times(b: Builder, x: str, y: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.nodes import Subscript, integer
@@ -21,16 +22,15 @@ from .tile_step import ahead_of
 from .window_box import Cut, flat_number
 from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
 from .winograd_transform import (
+    filter_function,
     input_function,
     output_function,
     panels_of,
     write_filters,
     write_input,
+    write_late_filters,
     write_output,
 )
-
-_STRETCH = 128
-"""Terms that are added one by one, at most."""
 
 
 def write_winograd(plan: WinogradPlan, strides: Strides) -> KernelCode:
@@ -49,6 +49,7 @@ class _Writer:
         self.filters = panels_of(w)
         self.tiles: dict[str, Tile] = {}
         self.outputs: set[int] = set()
+        """Vectors of panels that there are."""
         self.results: set[tuple[int, int]] = set()
 
     def code(self) -> KernelCode:
@@ -82,7 +83,8 @@ class _Writer:
         for tile in self.tiles.values():
             text += write_tile(tile)
             self.b.declarations |= declarations(tile)
-        text += "".join(write_output(w, vectors) for vectors in sorted(self.outputs))
+        for vectors in sorted(self.outputs):
+            text += write_output(w, vectors) + (write_late_filters(w, vectors) if w.late else "")
         for rows, live in sorted(self.results):
             text += write_results_of(self.frame, plan, self.strides, rows, live, live)
         for lanes in turning:
@@ -100,7 +102,7 @@ class _Writer:
         b, w = self.b, self.w
         layout = self._layout()
         self.at = [
-            b.pure(f"getelementptr i8, ptr %scratch, i64 {sum(layout[:n])}") for n in range(4)
+            b.pure(f"getelementptr i8, ptr %scratch, i64 {sum(layout[:n])}") for n in range(5)
         ]
         per = w.items // self.plan.outer
         begin, end = chunk_range(b, w.items, self.plan.grain)
@@ -183,48 +185,65 @@ class _Writer:
         """All products and results of an item for a panel that begins at a lane."""
         b, w, plan = self.b, self.w, self.plan
         vectors = -(-live // plan.lanes)
-        offset = times(b, lane, POINTS * w.channels)
+        offset = times(b, lane, w.arranged * w.channels)
         if plan.outer > 1:
             number = flat_number(b, self.places, batch_of(plan.vector, self.form))
             offset = plus(b, offset, times(b, number, w.panels))
         panel = element(b, self.scalar, self.frame.pointer(self.filters), offset)
-        stride = vectors * plan.lanes
-        with b.loop(0, POINTS) as point:
-            elements = element(b, self.scalar, self.at[1], times(b, point.index, w.matrix))
-            filters = times(b, point.index, w.channels * stride)
-            filters = element(b, self.scalar, panel, filters)
-            sums = element(b, self.scalar, self.at[2], times(b, point.index, w.sums))
-            begin = 0
-            for times_, rows in equal_pieces(w.tiles, w.height):
-                with b.loop(begin, begin + times_ * rows, rows) as row:
-                    self._tile((elements, filters, sums), row.index, rows, vectors)
-                begin += times_ * rows
+        stride, stretches = vectors * plan.lanes, range(0, w.channels, w.stretch)
+        if w.late:
+            for begin in stretches:
+                self._late_products(panel, begin, vectors)
+        else:
+            with b.loop(0, POINTS) as point:
+                filters = times(b, point.index, w.channels * stride)
+                filters = element(b, self.scalar, panel, filters)
+                for row, rows in self._rows():
+                    for begin in stretches:
+                        at = element(b, self.scalar, filters, str(begin * stride))
+                        self._tile(point.index, at, begin, row, rows, vectors)
         self.outputs.add(vectors)
         with b.loop(0, w.tall) as line:
             sums = element(b, self.scalar, self.at[2], times(b, line.index, w.wide * plan.panel))
             b.line(f"call void @{output_function(vectors)}(ptr {sums}, ptr {self.at[3]})")
             self._lines(line.index, lane, live)
 
-    def _tile(self, matrices: tuple[str, str, str], row: str, rows: int, vectors: int) -> None:
-        """One register tile of one of the 16 products, in stretches of a few terms."""
+    def _late_products(self, panel: str, begin: int, vectors: int) -> None:
+        """The terms of a stretch of channels, whose filters' sums are made first."""
+        b, w, stride = self.b, self.w, vectors * self.plan.lanes
+        count = min(w.stretch, w.channels - begin)
+        own = element(b, self.scalar, panel, str(begin * TAPS * TAPS * stride))
+        b.line(f"call void @{filter_function(vectors)}(ptr {own}, ptr {self.at[4]}, i64 {count})")
+        with b.loop(0, POINTS) as point:
+            filters = times(b, point.index, w.stretch * stride)
+            filters = element(b, self.scalar, self.at[4], filters)
+            for row, rows in self._rows():
+                self._tile(point.index, filters, begin, row, rows, vectors)
+
+    def _rows(self) -> Iterator[tuple[str, int]]:
+        """Where the register tiles begin, and how many rows they have: loops over them."""
+        begin = 0
+        for count, rows in equal_pieces(self.w.tiles, self.w.height):
+            with self.b.loop(begin, begin + count * rows, rows) as row:
+                yield row.index, rows
+            begin += count * rows
+
+    def _tile(
+        self, point: str, filters: str, begin: int, row: str, rows: int, vectors: int
+    ) -> None:
+        """One register tile of one of the 16 products: the terms of a stretch."""
         b, w, plan = self.b, self.w, self.plan
-        elements, filters, sums = matrices
         stride, (down, deep) = vectors * plan.lanes, w.steps
         tile = Tile(
             self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
             ahead=ahead_of(stride, self.form.dtype),
         )  # fmt: skip
         self.tiles[tile.name] = tile
-        a = element(b, self.scalar, elements, times(b, row, down))
-        c = element(b, self.scalar, sums, times(b, row, plan.panel))
-        stretches = -(-w.channels // _STRETCH)
-        length, begin = -(-w.channels // stretches), 0
-        while begin < w.channels:
-            count = min(length, w.channels - begin)
-            at = element(b, self.scalar, a, str(begin * deep))
-            v = element(b, self.scalar, filters, str(begin * stride))
-            b.line(call_tile(tile, at, v, str(count), c, "true" if begin == 0 else "false"))
-            begin += count
+        a = plus(b, times(b, point, w.matrix), plus(b, times(b, row, down), str(begin * deep)))
+        c = plus(b, times(b, point, w.sums), times(b, row, plan.panel))
+        a, c = element(b, self.scalar, self.at[1], a), element(b, self.scalar, self.at[2], c)
+        count = str(min(w.stretch, w.channels - begin))
+        b.line(call_tile(tile, a, filters, count, c, "true" if begin == 0 else "false"))
 
     # ----------------------------------------------------------------- results
 

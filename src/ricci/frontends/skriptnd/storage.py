@@ -22,10 +22,11 @@ import os
 import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,7 +313,9 @@ def _open_variable(path: Path, tensor: Tensor) -> Array | Stored:
         dtype = header.dtype if tensor.dtype.is_abstract else tensor.dtype.numpy()
         if dtype != header.dtype and dtype.kind in "iu":
             return _convert(tensor, _read_items(path, file, header), f"`{path}`")
-        return StoredTensor(header.shape, dtype, path, header, state)
+        stored = StoredTensor(header.shape, dtype, path, header, state)
+        _stored[id(stored)] = stored
+        return stored
 
 
 _State = tuple[int, int, int]
@@ -324,9 +327,9 @@ def _state(file: FileIO) -> _State:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class StoredTensor(Stored):
-    """A tensor in a file that must stay as it is.
+    """A tensor in a file that must stay as it is, unless this process writes it.
 
     Reading it raises `Error` E0701 if the file is not there any more, and E0702 if it is another,
     or has been written since.
@@ -335,8 +338,12 @@ class StoredTensor(Stored):
     path: Path
     header: Header
     state: _State
+    kept: list[Array] = field(default_factory=list, compare=False)
+    """What the file had, once this process has written something else to it."""
 
     def read(self, into: Array | None = None) -> Array:
+        if self.kept:
+            return self.kept[0].copy()
         with _open(self.path) as file:
             if _state(file) != self.state or _read_header(self.path, file) != self.header:
                 raise error(
@@ -346,6 +353,10 @@ class StoredTensor(Stored):
                 )
             found = _read_items(self.path, file, self.header, into)
         return found.astype(self.dtype, copy=False)
+
+
+_stored: WeakValueDictionary[int, StoredTensor] = WeakValueDictionary()
+"""Those that somebody may still read, by identity."""
 
 
 def fit_variable(tensor: Tensor, array: Array, origin: str) -> Array:
@@ -416,6 +427,32 @@ _SHOWN = 8
 
 
 def write_variables(folder: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write every array to its file in an existing folder."""
+    """Write every array to its file in an existing folder.
+
+    Who has opened one of these files before goes on reading what was in it: files that have the
+    array already are left alone, and what others had is kept in memory.
+    """
+    readers: dict[Path, list[StoredTensor]] = {}
+    for stored in list(_stored.values()):
+        readers.setdefault(stored.path.resolve(), []).append(stored)
     for name, array in arrays.items():
-        write_tensor(variable_path(Path(folder), name), array)
+        path = variable_path(Path(folder), name)
+        if not _is_there(array, readers.get(path.resolve(), ())):
+            write_tensor(path, array)
+
+
+def _is_there(array: Array, readers: Iterable[StoredTensor]) -> bool:
+    """Whether the file of these readers has this array; if not, they keep what it has."""
+    header = Header(array.shape, array.dtype)
+    for stored in readers:
+        with suppress(Error):  # a file that has changed anyway
+            held = stored.read()
+            if not stored.kept and stored.header == header and _is_same(held, array):
+                return True
+            stored.kept[:] = [held]
+    return False
+
+
+def _is_same(held: Array, array: Array) -> bool:
+    """Whether two arrays of one shape and type have the same bits."""
+    return _bytes_of(held) == _bytes_of(np.ascontiguousarray(array))

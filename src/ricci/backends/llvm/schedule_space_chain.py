@@ -1,0 +1,79 @@
+"""The schedules that may be tried for a chain of products; and for any kernel."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ...ir.loops import Kernel, Reduce
+from ...ir.nodes import Tensor
+from .contraction_cost import tiles
+from .group_product import tiles_of
+from .kernels import Strides
+from .schedule import Chain, Schedule
+from .schedule_space import KernelSpace, scaled
+from .target import Target
+
+
+class Space(Protocol):
+    """The schedules of one kernel."""
+
+    def first(self) -> Sequence[Schedule]:
+        """Those to begin with."""
+
+    def near(self, schedule: Schedule, r: random.Random) -> Schedule:
+        """A schedule that differs in one or two things."""
+
+    def is_hopeless(self, schedule: Schedule, best: Schedule) -> bool:
+        """Whether the cost model is sure that a schedule is far slower than another."""
+
+
+def space_of(
+    kernel: Kernel,
+    chosen: Schedule,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> Space:
+    """The schedules of a kernel for which the cost model chooses `chosen`."""
+    if isinstance(chosen, Chain):
+        return ChainSpace(chosen, target)
+    assert isinstance(kernel, Reduce)
+    return KernelSpace(kernel, strides, target, constant)
+
+
+class ChainSpace:
+    """The schedules of a chain of products."""
+
+    def __init__(self, chosen: Chain, target: Target) -> None:
+        self.chosen, self.target = chosen, target
+
+    def first(self) -> Sequence[Schedule]:
+        """The chosen one, and tiles of all heights with blocks like its own."""
+        heights = sorted({r for r, _ in tiles(self.target)}, reverse=True)
+        return list(dict.fromkeys([self.chosen, *(self._with_rows(r) for r in heights)]))
+
+    def _with_rows(self, rows: int) -> Chain:
+        widest = tiles_of(rows, self.target)[-1]
+        vectors = tuple(min(v, widest) for v in self.chosen.vectors)
+        return replace(self.chosen, rows=rows, vectors=vectors)
+
+    def near(self, schedule: Schedule, r: random.Random) -> Schedule:
+        """Another tile, block, or number of chunks."""
+        assert isinstance(schedule, Chain)
+        match r.choice(("rows", "vectors", "block", "block", "chunks")):
+            case "rows":
+                return replace(schedule, rows=max(1, schedule.rows + r.choice((-2, -1, 1, 2))))
+            case "vectors":
+                vectors = list(schedule.vectors)
+                vectors[r.randrange(len(vectors))] = r.choice(tiles_of(schedule.rows, self.target))
+                return replace(schedule, vectors=tuple(vectors))
+            case "block":
+                return replace(schedule, block=scaled(schedule.block, r))
+        return replace(schedule, chunks=scaled(schedule.chunks, r))
+
+    def is_hopeless(self, schedule: Schedule, best: Schedule) -> bool:
+        """Never: there are few."""
+        return False
