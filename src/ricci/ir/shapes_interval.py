@@ -49,6 +49,10 @@ _LARGEST = 2**200
 _LOCALS: WeakKeyDictionary[Local, Interval] = WeakKeyDictionary()
 """Bounds of locals that depend on nothing else."""
 
+_KNOWN: dict[int, tuple[Expr, Interval]] = {}
+"""Bounds found without ranges, by the expressions' numbers, which are kept with them."""
+_MOST_KNOWN = 1 << 14
+
 _STEPS = 48
 """How often an atom may be replaced in one proof: sums of many minima have very many."""
 
@@ -70,13 +74,15 @@ class Bounds:
 
     def __init__(self, ranges: Ranges | None = None) -> None:
         self.ranges: Ranges = ranges or {}
-        self._known: dict[int, tuple[Expr, Interval]] = {}
+        self._known: dict[int, tuple[Expr, Interval]] = {} if ranges else _KNOWN
         self._steps_left = 0
 
     def of(self, expr: Expr) -> Interval:
         known = self._known.get(id(expr))
         if known is None:
             known = expr, self._find(expr)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             self._known[id(expr)] = known
         return known[1]
 
@@ -282,6 +288,9 @@ def _weaken(atom: Binary, factor: int, rest: Polynomial) -> Iterator[Polynomial]
 
 def multiply(a: Interval, b: Interval) -> Interval:
     """The interval of products; zero times infinity is zero."""
+    if b[0] == b[1]:
+        x, y = _product(a[0], b[0]), _product(a[1], b[0])
+        return (x, y) if x <= y else (y, x)
     products = [_product(x, y) for x in a for y in b]
     return min(products), max(products)
 

@@ -71,6 +71,8 @@ class Inequality:
 
     def implies(self, other: Inequality) -> bool:
         """Whether another one is proved to hold where this one does."""
+        if other.slack == self.slack:
+            return True
         return shapes.interval(shapes.sub(other.slack, self.slack))[0] >= 0
 
     def replaced(self, old: Expr, new: Expr) -> Inequality:

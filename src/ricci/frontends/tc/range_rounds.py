@@ -18,6 +18,7 @@ from ...ir.nodes import Expr, Local
 from ...ir.shapes_polynomial import polynomial
 from . import program as tc
 from .range_inequality import (
+    Bound,
     Inequality,
     Range,
     depends,
@@ -196,7 +197,13 @@ class Rounds:
         return solved
 
     def _range_of(self, local: Local, inequalities: list[Inequality]) -> Range | None:
-        alone = {x: solve(x.slack, local) for x in inequalities if x.locals == [local]}
+        alone: dict[Inequality, Bound | None] = {}
+        done: dict[Expr, Bound | None] = {}  # many sites say the same
+        for x in inequalities:
+            if x.locals == [local]:
+                if x.slack not in done:
+                    done[x.slack] = solve(x.slack, local)
+                alone[x] = done[x.slack]
         bounds = [alone[x] for x in strongest([x for x, b in alone.items() if b is not None])]
         lows = [b.value for b in bounds if b is not None and not b.upper]
         highs = [b.value for b in bounds if b is not None and b.upper]
