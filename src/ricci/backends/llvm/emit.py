@@ -45,15 +45,7 @@ from .emit_access import (
 )
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Kept, Mask, Place, Value, View
 from .emit_quotient import quotients
-from .emit_types import (
-    literal,
-    memory_type,
-    scalar_type,
-    splat,
-    tag,
-    vector_type,
-    with_lanes,
-)
+from .emit_types import literal, memory_type, scalar_type, splat, tag, vector_type, with_lanes
 from .kernels import Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
 from .steps import Site
@@ -357,6 +349,10 @@ class Point:
             return self.value(expr.then if condition.text == "true" else expr.otherwise)
         then = self._arm(expr.then, condition, True)
         otherwise = self._arm(expr.otherwise, condition, False)
+        return self._choice(condition, then, otherwise)
+
+    def _choice(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        """One value where a condition holds, another elsewhere."""
         if condition.vector and not then.vector and not otherwise.vector:
             then = Value(self.vector(then), then.dtype, True)
         (a, b), vector, type = self.common(then, otherwise)
@@ -569,11 +565,7 @@ class Point:
         for test, expr in ((high, rule.above), (low, rule.below)):
             condition = Value(test, DType.BOOL, value.vector)
             other = self.as_index(self._arm(expr, condition, True))
-            (a, b), vector, full = self.common(other, result)
-            choice = self.vector(condition) if vector else test
-            kind = with_lanes("i1", self.lanes if vector else 1)
-            text = self.b.pure(f"select {kind} {choice}, {full} {a}, {full} {b}", choice, a, b)
-            result = Value(text, DType.INT, vector)
+            result = self._choice(condition, other, result)
         return result
 
     def _require(self, good: str, vector: bool, value: Value, site: int, extent: str) -> None:
