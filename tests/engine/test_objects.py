@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import subprocess
 import sys
 from contextlib import suppress
 
@@ -110,3 +111,52 @@ def test_damaged_files() -> None:
         for byte in (0, 255):
             with suppress(objects.Unknown):
                 objects.Code([data[:at] + bytes([byte]) + data[at + 1 :], other])
+
+
+FAR = """
+import ctypes, mmap, sys
+from ricci.backends.llvm.jit import _Linked, compile_object
+from ricci.runtime.pool import this_machine
+
+values = ", ".join(f"i32 {k}" for k in range(65536))
+text = f'''
+target triple = "{this_machine().triple}"
+@table = private constant [65536 x i32] [{values}]
+define i32 @look(i64 %k) {{
+  %at = getelementptr i32, ptr @table, i64 %k
+  %x = load i32, ptr %at
+  ret i32 %x
+}}'''
+code = compile_object(text, this_machine())
+function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)
+find = ctypes.CDLL(None).mmap
+find.restype = ctypes.c_void_p
+find.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+RESERVED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # without memory
+
+
+def reserve(size):
+    return find(None, size, 0, RESERVED, -1, 0)
+
+
+lowest = reserve(4 << 30)
+for size in [1 << k for k in range(31, 11, -1)]:
+    while reserve(size) > lowest:  # fills the holes that there are
+        pass
+for pages in range(1, 33):
+    hole = reserve(4096 * pages)
+    reserve(4 << 30)
+    ctypes.CDLL(None).munmap(ctypes.c_void_p(hole), ctypes.c_size_t(4096 * pages))
+    library = _Linked([code], this_machine())
+    if function(library.address("look"))(54321) != 54321:
+        sys.exit("another value")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="holes are made by system calls of Linux")
+def test_code_and_constants_stay_together_where_memory_is_in_pieces() -> None:
+    """Distances between them have 32 bits."""
+    done = subprocess.run(
+        [sys.executable, "-c", FAR], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr

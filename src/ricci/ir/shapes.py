@@ -36,6 +36,7 @@ from .rewrite import rebuild, walk
 from .shapes_evaluate import evaluate, integer_power
 from .shapes_interval import Bounds, Interval, Ranges, interval
 from .shapes_polynomial import (
+    Monomial,
     Polynomial,
     bounded,
     constant,
@@ -400,7 +401,7 @@ def divisible(expr: Expr, k: int) -> bool:
 def linear(expr: Expr) -> tuple[dict[Index, Expr], Expr] | None:
     """Coefficients of indices, and the rest, if the expression is such a sum; all of them depend on
     symbols alone."""
-    parts: dict[Index | None, Polynomial] = {}
+    parts: dict[Index | None, dict[Monomial, int]] = {}
     for monomial, c in polynomial(simplify(expr)).items():
         found: list[Index | None] = [a for a in monomial if isinstance(a, Index)]
         others = tuple(a for a in monomial if not isinstance(a, Index))

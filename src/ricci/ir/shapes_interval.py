@@ -123,16 +123,20 @@ class Bounds:
         high: Number = 0
         for monomial, coefficient in a.items():
             lo, hi = self._monomial(monomial)
-            lo, hi = multiply((lo, hi), (coefficient, coefficient))
+            lo, hi = _product(lo, coefficient), _product(hi, coefficient)
+            if coefficient < 0:
+                lo, hi = hi, lo
             low, high = low + lo, high + hi
         return low, high
 
     def _monomial(self, monomial: Monomial) -> Interval:
+        if len(monomial) == 1:
+            return self.of(monomial[0])
         result: Interval = (1, 1)
         position = 0
         while position < len(monomial):
             atom = monomial[position]
-            power = monomial.count(atom) if len(monomial) > 1 else 1
+            power = monomial.count(atom)
             lo, hi = self.of(atom)
             if power % 2 == 0 and lo < 0:
                 lo, hi = 0, max(-lo, hi)
@@ -252,8 +256,8 @@ class Bounds:
 
 def _split(a: Polynomial, atom: Expr) -> tuple[Polynomial | None, Polynomial]:
     """`factor, rest` with `a = factor * atom + rest`; no factor if `atom` has a higher power."""
-    factor: Polynomial = {}
-    rest: Polynomial = {}
+    factor: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
     for monomial, coefficient in a.items():
         count = monomial.count(atom)
         if count > 1:

@@ -7,6 +7,8 @@ atoms, an atom any expression that is not a sum, difference, product or integer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..diagnostics import error
 from ..dtypes import DType
 from .nodes import (
@@ -27,7 +29,11 @@ from .nodes import (
 from .rewrite import children, walk
 
 Monomial = tuple[Expr, ...]
-Polynomial = dict[Monomial, int]
+Polynomial = Mapping[Monomial, int]
+
+_KNOWN: dict[int, tuple[Expr, Polynomial]] = {}
+"""Polynomials by the numbers of expressions, which are kept with them."""
+_MOST_KNOWN = 1 << 14
 
 LARGEST_ATOM = 1024
 """The most parts of an expression within a quotient, remainder, minimum and the like."""
@@ -52,9 +58,24 @@ def int_value(expr: Expr) -> int | None:
 
 def polynomial(expr: Expr) -> Polynomial:
     """The sum of monomials that an expression of dtype `INT` is, as far as it is written as one."""
-    if isinstance(expr, (Binary, Unary)) and has_more_parts(expr, LARGEST_ATOM):
-        return _shared_polynomial(expr)
-    result: Polynomial = {}
+    if not isinstance(expr, (Binary, Unary)):
+        return _atom(expr)
+    known = _KNOWN.get(id(expr))
+    if known is None:
+        large = has_more_parts(expr, LARGEST_ATOM)
+        known = _remember(expr, _shared_polynomial(expr) if large else _polynomial(expr))
+    return known[1]
+
+
+def _remember(expr: Expr, terms: Polynomial) -> tuple[Expr, Polynomial]:
+    if len(_KNOWN) >= _MOST_KNOWN:
+        _KNOWN.clear()
+    known = _KNOWN[id(expr)] = expr, terms
+    return known
+
+
+def _polynomial(expr: Expr) -> Polynomial:
+    result: dict[Monomial, int] = {}
     stack: list[tuple[Expr, int]] = [(expr, 1)]
     while stack:
         node, factor = stack.pop()
@@ -69,10 +90,13 @@ def polynomial(expr: Expr) -> Polynomial:
                 product = times(polynomial(node.lhs), polynomial(node.rhs))
                 _accumulate(result, {(node,): 1} if product is None else product, factor)
             case _:
-                value = int_value(node)
-                term: Polynomial = {(node,): 1} if value is None else {(): value}
-                _accumulate(result, term, factor)
+                _accumulate(result, _atom(node), factor)
     return result
+
+
+def _atom(expr: Expr) -> Polynomial:
+    value = int_value(expr)
+    return {(expr,): 1} if value is None else {(): value} if value else {}
 
 
 def _shared_polynomial(expr: Expr) -> Polynomial:
@@ -95,11 +119,10 @@ def _shared_node(node: Expr, done: dict[int, Polynomial]) -> Polynomial:
             product = times(done[id(node.lhs)], done[id(node.rhs)])
             return {(bounded(node),): 1} if product is None else product
         case _:
-            value = int_value(node)
-            return {(bounded(node),): 1} if value is None else {(): value}
+            return _atom(bounded(node))
 
 
-def _accumulate(result: Polynomial, terms: Polynomial, factor: int) -> None:
+def _accumulate(result: dict[Monomial, int], terms: Polynomial, factor: int) -> None:
     for monomial, coefficient in terms.items():
         total = result.get(monomial, 0) + factor * coefficient
         if total:
@@ -124,7 +147,7 @@ def times(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """`a * b`; none if it would have too many terms."""
     if len(a) * len(b) > LARGEST:
         return None
-    result: Polynomial = {}
+    result: dict[Monomial, int] = {}
     for left, x in a.items():
         for right, y in b.items():
             _accumulate(result, {_sorted(left + right): 1}, x * y)
@@ -152,14 +175,17 @@ def expression(a: Polynomial) -> Expr:
     among its like; `2*n - i - 1`."""
     if len(a) <= 1:
         return _term(*next(iter(a.items()))) if a else constant(0)
-    (first, c), *rest = sorted(a.items(), key=_term_key)
-    result = _term(first, c)
-    for monomial, c in rest:
-        if c > 0:
+    terms = dict(sorted(a.items(), key=_term_key))
+    result: Expr | None = None
+    for monomial, c in terms.items():
+        if result is None:
+            result = _term(monomial, c)
+        elif c > 0:
             result = Binary("add", result, _term(monomial, c))
         else:
             result = Binary("sub", result, _term(monomial, -c))
-    return result
+    assert result is not None
+    return _remember(result, terms)[0]
 
 
 def _term(monomial: Monomial, coefficient: int) -> Expr:

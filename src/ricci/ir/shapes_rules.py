@@ -13,6 +13,7 @@ from math import gcd
 from .nodes import Binary, Expr
 from .shapes_interval import Bounds
 from .shapes_polynomial import (
+    Monomial,
     Polynomial,
     binary,
     bounded,
@@ -186,8 +187,8 @@ def split_known_multiple(a: Polynomial, b: Polynomial) -> tuple[Polynomial, Poly
     if len(b) > 1:
         return {}, a
     ((divisor, k),) = b.items()
-    q: Polynomial = {}
-    r: Polynomial = {}
+    q: dict[Monomial, int] = {}
+    r: dict[Monomial, int] = {}
     for monomial, c in a.items():
         rest = _without_atoms(monomial, divisor)
         if rest is None or c % k:

@@ -127,7 +127,8 @@ class _Linked:
         fresh = llvm.Target.from_triple(target.triple).create_target_machine(
             cpu=target.cpu, features=target.features, codemodel="jitdefault", jit=True
         )
-        self._engine = llvm.create_mcjit_compiler(empty, fresh)
+        # sections are put side by side: distances between them have 32 bits
+        self._engine = llvm.create_mcjit_compiler(empty, fresh, use_lmm=True)
         for data in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()

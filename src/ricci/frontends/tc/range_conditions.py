@@ -129,7 +129,7 @@ class Conditions:
         sure = [x for x in self.found.sizes if x.site.sure and x.site.happens]
         sure = [x for x in sure if not self._follows(x)]
         for inequality in strongest(sure):
-            if shapes.interval(inequality.slack)[1] < 0:
+            if shapes.interval(inequality.relation.slack)[1] < 0:
                 self._fail("E0601", _reaches(inequality), _span_of(inequality))
             yield self._on_sizes(inequality)
         rest = [x for x in self.found.sizes if not x.site.sure] + self.found.open
@@ -139,19 +139,21 @@ class Conditions:
     def _follows(self, x: Inequality) -> bool:
         """Whether an inequality holds wherever all indices have values: it is one of `e >= 1`."""
         one = shapes.constant(1)
-        return any(shapes.less_equal(shapes.sub(e, one), x.slack) for e in self.extents.values())
+        return any(
+            shapes.less_equal(shapes.sub(e, one), x.relation.slack) for e in self.extents.values()
+        )
 
     def _on_sizes(self, x: Inequality) -> Precondition:
         empty: Expr = FALSE
         for extent in dict.fromkeys(self.extents.values()):
             none = shapes.compare("le", extent, shapes.constant(0))
             empty = shapes.logical_or(empty, none)
-        condition = shapes.compare("le", x.left, x.right)
+        condition = shapes.compare("le", x.relation.left, x.relation.right)
         if _may_divide_by_zero(condition):
             condition = shapes.select(empty, TRUE, condition)
         else:
             condition = shapes.logical_or(empty, condition)
-        return self._of_read(x, f"{show(x.left)} <= {show(x.right)}", condition)
+        return self._of_read(x, f"{show(x.relation.left)} <= {show(x.relation.right)}", condition)
 
     def _at_run_time(self, x: Inequality) -> Precondition:
         own = self._range(x)
@@ -206,7 +208,9 @@ _QUOTIENTS = frozenset({"floordiv", "mod", "ceildiv"})
 
 
 def _reaches(x: Inequality) -> Message:
-    value, bound = (x.left, x.right) if x.upper else (x.right, x.left)
+    value, bound = (
+        (x.relation.left, x.relation.right) if x.upper else (x.relation.right, x.relation.left)
+    )
     index = source_text(x.site.subscripts[x.dimension], "")
     named = f"index `{index}`" if index else "an index"
     ends = "largest" if x.upper else "smallest"

@@ -7,7 +7,7 @@ to `K - 1`, `i + k <= N - 1` is `i + K - 1 <= N - 1`, since it is hardest for th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ...diagnostics import error
@@ -46,14 +46,11 @@ class Range:
 
 
 @dataclass(frozen=True, eq=False)
-class Inequality:
-    """`left <= right`: a bound of one subscript of a site, `upper` if `right` is the bound."""
+class Relation:
+    """`left <= right`."""
 
     left: Expr
     right: Expr
-    site: Site
-    dimension: int
-    upper: bool
 
     @cached_property
     def slack(self) -> Expr:
@@ -65,31 +62,48 @@ class Inequality:
         """The indices and unknowns that it mentions."""
         return locals_in(self.slack)
 
+    @cached_property
     def is_certain(self) -> bool:
         """Whether it is proved."""
         return shapes.interval(self.slack)[0] >= 0
 
-    def implies(self, other: Inequality) -> bool:
+    def implies(self, other: Relation) -> bool:
         """Whether another one is proved to hold where this one does."""
-        if other.slack == self.slack:
+        if other is self or other.slack == self.slack:
             return True
         return shapes.interval(shapes.sub(other.slack, self.slack))[0] >= 0
 
-    def replaced(self, old: Expr, new: Expr) -> Inequality:
+    def replaced(self, old: Expr, new: Expr) -> Relation:
         """The same with a part replaced."""
 
         def changed(node: Expr) -> Expr:
             return new if node == old else node
 
-        left, right = (shapes.simplify(rebuild(x, changed)) for x in (self.left, self.right))
-        return replace(self, left=left, right=right)
+        return Relation(*(shapes.simplify(rebuild(x, changed)) for x in (self.left, self.right)))
 
-    def at(self, local: Local, value: Expr) -> Inequality:
+    def at(self, local: Local, value: Expr) -> Relation:
         """The same for one value of an index."""
-        left, right = (
-            shapes.simplify(substitute(x, {local: value})) for x in (self.left, self.right)
-        )
-        return replace(self, left=left, right=right)
+        sides = (substitute(x, {local: value}) for x in (self.left, self.right))
+        return Relation(*map(shapes.simplify, sides))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inequality:
+    """A relation that is a bound of one subscript of a site, `upper` if the right side is it.
+
+    Many sites need the same, and have the same relation then.
+    """
+
+    relation: Relation
+    site: Site
+    dimension: int
+    upper: bool
+
+    def of(self, relations: list[Relation]) -> list[Inequality]:
+        """The same of other relations."""
+        if relations == [self.relation]:
+            return [self]
+        return [Inequality(x, self.site, self.dimension, self.upper) for x in relations]
 
 
 def depends(expr: Expr, local: Local) -> bool:
@@ -104,8 +118,8 @@ def strongest(inequalities: list[Inequality]) -> list[Inequality]:
         if len(kept) > MOST_BOUNDS:
             message = f"more than {MOST_BOUNDS} conditions, none of which implies another"
             raise error("E0901", message, x.site.span, help="give more dimensions the same size")
-        if not any(other.implies(x) for other in kept):
-            kept = [other for other in kept if not x.implies(other)]
+        if not any(other.relation.implies(x.relation) for other in kept):
+            kept = [other for other in kept if not x.relation.implies(other.relation)]
             kept.append(x)
     return kept
 
@@ -113,16 +127,16 @@ def strongest(inequalities: list[Inequality]) -> list[Inequality]:
 # ------------------------------------------------------ minimum and maximum
 
 
-def split(inequality: Inequality) -> list[Inequality]:
-    """Inequalities that hold together exactly if this one does, without those that are proved.
+def split(relation: Relation) -> list[Relation]:
+    """Relations that hold together exactly if this one does, without those that are proved.
 
     `x <= min(a, b)` is `x <= a` and `x <= b`; `min(x, a) <= a` holds.
     """
-    pending = [inequality]
-    kept: list[Inequality] = []
+    pending = [relation]
+    kept: list[Relation] = []
     while pending and len(pending) + len(kept) <= MOST_PIECES:
         piece = pending.pop()
-        if piece.is_certain():
+        if piece.is_certain:
             continue
         parts = _parts(piece)
         if parts is None:
@@ -132,7 +146,7 @@ def split(inequality: Inequality) -> list[Inequality]:
     return [*kept, *pending]
 
 
-def _parts(piece: Inequality) -> list[Inequality] | None:
+def _parts(piece: Relation) -> list[Relation] | None:
     for monomial, c in polynomial(piece.slack).items():
         atom = monomial[0] if len(monomial) == 1 else None
         if not isinstance(atom, Binary) or atom.op not in ("min", "max") or not locals_in(atom):
@@ -140,7 +154,7 @@ def _parts(piece: Inequality) -> list[Inequality] | None:
         sides = [piece.replaced(atom, side) for side in (atom.lhs, atom.rhs)]
         if (atom.op == "min") == (c > 0):
             return sides
-        if any(side.is_certain() for side in sides):  # one of them is enough
+        if any(side.is_certain for side in sides):  # one of them is enough
             return []
         possible = [side for side in sides if shapes.interval(side.slack)[1] >= 0]
         if len(possible) < 2:
@@ -218,8 +232,8 @@ def _solve_quotient(
 def _isolate(terms: Polynomial, index: Local) -> tuple[Expr, Polynomial, Polynomial] | None:
     """`atom, factor, rest` with `terms = factor * atom + rest`, the index in the atom alone."""
     atom: Expr | None = None
-    factor: Polynomial = {}
-    rest: Polynomial = {}
+    factor: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
     for monomial, c in terms.items():
         places = [n for n, a in enumerate(monomial) if depends(a, index)]
         if not places:
@@ -255,8 +269,8 @@ def divide(terms: Polynomial, divisor: Polynomial) -> Expr:
     if value is not None or len(divisor) > 1:
         return shapes.floordiv(expression(terms), expression(divisor))
     ((atoms, k),) = divisor.items()
-    quotient: Polynomial = {}
-    rest: Polynomial = {}
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
     for monomial, c in terms.items():
         others = _without(monomial, atoms)
         if others is None or c % k:
@@ -286,12 +300,12 @@ def _without(monomial: Monomial, gone: Monomial) -> Monomial | None:
 Known = Mapping[Local, Range]
 
 
-def for_all(inequality: Inequality, ranges: Known) -> list[Inequality] | None:
-    """The inequality for all values of the indices that have a range, exactly, as inequalities
+def for_all(relation: Relation, ranges: Known) -> list[Relation] | None:
+    """The relation for all values of the indices that have a range, exactly, as relations
     without them; none if that has no such form."""
     intervals: dict[Expr, Interval] = {local: _interval_of(r) for local, r in ranges.items()}
-    pending = [inequality]
-    done: list[Inequality] = []
+    pending = [relation]
+    done: list[Relation] = []
     while pending:
         piece = pending.pop()
         indices = [x for x in piece.locals if x in ranges]
@@ -308,9 +322,9 @@ def for_all(inequality: Inequality, ranges: Known) -> list[Inequality] | None:
 
 
 def _ends(
-    piece: Inequality, indices: list[Local], ranges: Known, intervals: Mapping[Expr, Interval]
-) -> list[Inequality] | None:
-    """An inequality at the ends of one index: at one if it is monotone, at both if it is linear."""
+    piece: Relation, indices: list[Local], ranges: Known, intervals: Mapping[Expr, Interval]
+) -> list[Relation] | None:
+    """A relation at the ends of one index: at one if it is monotone, at both if it is linear."""
     slack = polynomial(piece.slack)
     for index in indices:
         way = direction(slack, index, intervals)

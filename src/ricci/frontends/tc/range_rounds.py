@@ -21,6 +21,7 @@ from .range_inequality import (
     Bound,
     Inequality,
     Range,
+    Relation,
     depends,
     direction,
     for_all,
@@ -72,6 +73,7 @@ class Rounds:
         self.report = report
         self.found = Findings()
         self.solved: dict[Local, Range] = {}
+        self.bounds: dict[Relation, Bound | None] = {}
         self.names = {
             terms.index(v): v for v in dict.fromkeys((*statement.indices, *statement.reduced))
         }
@@ -99,15 +101,20 @@ class Rounds:
 
     def _inequalities(self) -> list[Inequality] | None:
         found: list[Inequality] = []
+        pieces: dict[tuple[int, int], list[Relation]] = {}
         for site in self.sites:
             for dimension, subscript in enumerate(site.subscripts):
                 value = self._convert(subscript)
                 if value is None:
                     return None
                 own = self.seen[site.tensor][dimension]
-                found.append(Inequality(own.minimum, value, site, dimension, False))
-                found.append(Inequality(value, own.maximum, site, dimension, True))
-        return [piece for inequality in found for piece in split(inequality)]
+                for upper in (False, True):
+                    left, right = (value, own.maximum) if upper else (own.minimum, value)
+                    key = id(left), id(right)
+                    if key not in pieces:
+                        pieces[key] = split(Relation(left, right))
+                    found += [Inequality(x, site, dimension, upper) for x in pieces[key]]
+        return found
 
     def _convert(self, expr: tc.Expr) -> Expr | None:
         try:
@@ -172,17 +179,23 @@ class Rounds:
         """What the inequalities say once some indices have ranges; not those that made them."""
         kept: list[Inequality] = []
         self.solved.update(ranges)
+        done: dict[Relation, list[Relation] | None] = {}
         for inequality in inequalities:
-            alone = inequality.locals
-            if inferred and len(alone) == 1 and alone[0] in ranges:
-                if solve(inequality.slack, alone[0]) is not None:
-                    continue
-            pieces = for_all(inequality, self.solved)
+            relation = inequality.relation
+            if relation not in done:
+                spent = inferred and self._is_spent(relation, ranges)
+                done[relation] = [] if spent else for_all(relation, self.solved)
+            pieces = done[relation]
             if pieces is None:
                 self.found.open.append(inequality)
             else:
-                kept += pieces
+                kept += inequality.of(pieces)
         return kept
+
+    def _is_spent(self, relation: Relation, ranges: Mapping[Local, Range]) -> bool:
+        """Whether a range was made of what a relation says."""
+        alone = relation.locals
+        return len(alone) == 1 and alone[0] in ranges and self._bound(relation) is not None
 
     def _round(self, inequalities: list[Inequality]) -> dict[Local, Range] | None:
         """The indices that can be solved now; none after an error."""
@@ -197,21 +210,25 @@ class Rounds:
         return solved
 
     def _range_of(self, local: Local, inequalities: list[Inequality]) -> Range | None:
-        alone: dict[Inequality, Bound | None] = {}
-        done: dict[Expr, Bound | None] = {}  # many sites say the same
+        alone: dict[Relation, Inequality] = {}
         for x in inequalities:
-            if x.locals == [local]:
-                if x.slack not in done:
-                    done[x.slack] = solve(x.slack, local)
-                alone[x] = done[x.slack]
-        bounds = [alone[x] for x in strongest([x for x, b in alone.items() if b is not None])]
-        lows = [b.value for b in bounds if b is not None and not b.upper]
-        highs = [b.value for b in bounds if b is not None and b.upper]
+            if x.relation.locals == [local] and self._bound(x.relation) is not None:
+                alone.setdefault(x.relation, x)
+        found = [self._bound(x.relation) for x in strongest(list(alone.values()))]
+        bounds = [b for b in found if b is not None]
+        lows = [b.value for b in bounds if not b.upper]
+        highs = [b.value for b in bounds if b.upper]
         if not lows or not highs:
             return None
-        strides = [stride for b in bounds if b is not None for stride in b.strides]
+        strides = [stride for b in bounds for stride in b.strides]
         self.found.strides.update(dict.fromkeys(strides, self.names[local]))
         return Range(reduce(shapes.maximum, lows), reduce(shapes.minimum, highs))
+
+    def _bound(self, relation: Relation) -> Bound | None:
+        """What a relation says of its only index."""
+        if relation not in self.bounds:
+            self.bounds[relation] = solve(relation.slack, relation.locals[0])
+        return self.bounds[relation]
 
     def _may_have_values(
         self, index: tc.IndexVariable, own: Range, inequalities: list[Inequality]
@@ -225,7 +242,7 @@ class Rounds:
         if largest >= 1 or shapes.as_int(extent) == 0 == self._smallest_extent():
             return True
         local = self.terms.index(index)
-        says = [x for x in inequalities if x.locals == [local]]
+        says = [x for x in inequalities if x.relation.locals == [local]]
         places = dict.fromkeys(x.site.span for x in says if x.site.span is not index.span)
         self.report.error(
             "E0419",
@@ -265,13 +282,13 @@ class Rounds:
 
     def _sort(self, inequalities: list[Inequality]) -> None:
         """Tell what sizes decide from what only run time does; drop what is proved."""
-        self.found.sizes = [x for x in inequalities if not x.locals]
-        rest = [x for x in inequalities if x.locals] + self.found.open
-        self.found.open = [x for x in rest if not self._holds(x)]
+        self.found.sizes = [x for x in inequalities if not x.relation.locals]
+        rest = [x for x in inequalities if x.relation.locals] + self.found.open
+        self.found.open = [x for x in rest if not self._holds(x.relation)]
 
-    def _holds(self, inequality: Inequality) -> bool:
-        """Whether an inequality holds for all values that its unknowns can have."""
-        pending, steps = [inequality], 0
+    def _holds(self, relation: Relation) -> bool:
+        """Whether a relation holds for all values that its unknowns can have."""
+        pending, steps = [relation], 0
         while pending:
             piece, steps = pending.pop(), steps + 1
             pieces = for_all(piece, self.solved)
@@ -284,8 +301,8 @@ class Rounds:
                 pending += split(bounded)
         return True
 
-    def _bounded(self, part: Inequality) -> Inequality | None:
-        """A stronger inequality, with one unknown less."""
+    def _bounded(self, part: Relation) -> Relation | None:
+        """A stronger relation, with one unknown less."""
         slack = polynomial(part.slack)
         for local in part.locals:
             limits = self.terms.unknown.get(local)
@@ -299,5 +316,5 @@ class Rounds:
 
 def describe(inequality: Inequality) -> str:
     """An inequality and what it is needed for: "`i + j <= N - 1` (dimension 0 of `A`)"."""
-    text = f"`{show(inequality.left)} <= {show(inequality.right)}`"
+    text = f"`{show(inequality.relation.left)} <= {show(inequality.relation.right)}`"
     return f"{text} (dimension {inequality.dimension} of `{inequality.site.tensor.name}`)"

@@ -101,6 +101,7 @@ class Terms:
         self._extent = extent
         self._indices: dict[tc.IndexVariable, Local] = {}
         self._done: dict[int, Expr] = {}
+        self._values: dict[tuple[BinaryOp, Expr, Expr], Expr] = {}
         self._remainders: dict[tuple[Expr, Expr], Local] = {}
 
     def index(self, variable: tc.IndexVariable) -> Local:
@@ -155,7 +156,9 @@ class Terms:
 
     def _binary(self, node: tc.Binary, lhs: Expr, rhs: Expr) -> Expr:
         if node.op != "mod" or not locals_in(lhs) + locals_in(rhs):
-            value = _ARITHMETIC[node.op](lhs, rhs)
+            value = self._values.get((node.op, lhs, rhs))
+            if value is None:
+                value = self._values[node.op, lhs, rhs] = _ARITHMETIC[node.op](lhs, rhs)
             large = node.op in ("min", "max") and has_more_parts(value, MOST_PARTS)
             return self._make_unknown(node) if large else value
         key = lhs, rhs
