@@ -129,7 +129,10 @@ CASES = {
 def test_case(name: str) -> None:
     case, target = CASES[name], host()
     code = contraction.match(case.kernel, {}, target, case.constant)
-    assert code is not None, "not recognised as a contraction"
+    if code is None:  # a plain loop nest is as fast
+        form = contraction.form_of(case.kernel, {})
+        assert form is not None, "not recognised as a contraction"
+        code = write_contraction(make_plan(form, {}, target, case.constant), {})
     arrays = case.arrays(0)
     native = Native(code, arrays, target)
     native.run(2)

@@ -28,12 +28,25 @@ MOST_APART = 9
 """Rows of a tile that may lie whole pages apart, and still find room in the first cache."""
 _CALL = 30.0
 """Cycles to call a tile, to store its results, or to pack a panel."""
-_FAR_ROWS = 0.1
-"""Cycles per element of rows that are read in place from beyond the caches: each is another stretch
-of memory."""
-_FAR_PANELS = 0.2
-"""The same of rows in panels that were prepared, which are brought near ahead of time: once, since
-what other blocks read again is nearer."""
+_IN_PLACE, _ACROSS, _FAR_ACROSS = 0.1, 0.05, 1.3
+"""Cycles per element and block of rows that are read in place: along a row; across rows; and across
+those that come from beyond the caches."""
+_FAR = {4096: 0.6, 2048: 0.35}
+"""Along rows from beyond the caches that lie so many bytes apart: on the same lines of the caches.
+Others are brought near ahead of time."""
+_FAR_PACKED = 0.55
+"""More of these to pack what comes from beyond the caches."""
+_FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
+"""Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
+_PAGES, _PAGES_OF_COLUMNS = 4.0, 0.2
+"""Cycles per k of a tile that reads rows, or columns, across so many pages that a processor has to
+find out again where each is."""
+_COVERED = 1 << 18
+"""Bytes of the pages that it knows."""
+_FROM_L2 = 0.5
+"""Cycles per 64 bytes of panels that are more than the first cache has room for."""
+_SUMS = 2.0
+"""Cycles to add a vector of sums to those of the block of k before."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -56,29 +69,45 @@ class Costs:
         tiles = -(-self.rows // plan.rows) * -(-self.columns // plan.panel)
         # of one element of the result, of the broadcast side and of the vector side
         self.each = (k * multiply + _CALL * tiles * (1 + plan.depth.blocks)) / elements
+        near = self.rows * plan.lane_block * self.bytes <= target.l1
+        if not (plan.is_streamed and near):  # else sums stay near
+            self.each += _SUMS * (plan.depth.blocks - 1) / plan.lanes
         self.each += _storing(plan, strides)
-        self.row = k * _reading(plan.broadcast_source, plan.broadcast, plan.rows, plan, strides)
-        if is_far(plan.broadcast, plan.depth, self.bytes, target):
-            if plan.broadcast_source == "direct":
-                self.row += _FAR_ROWS * k
-            elif plan.broadcast_source == "prepared":
-                self.each += _FAR_PANELS * k / self.columns
-        self.column = k * _reading(plan.vector_source, plan.vector, plan.panel, plan, strides)
+        self.row = k * _reading(
+            plan.broadcast_source, plan.broadcast, plan.rows, plan, strides, target
+        )
+        self.pages = 0.0
+        if plan.broadcast_source == "direct":
+            self.row += k * _in_place(plan, strides, target)
+            if contiguous_depth(plan.broadcast, plan.depth, plan.lanes, strides) is None:
+                self.pages += _PAGES * _is_spread(plan.broadcast, plan, strides)
+        if plan.vector_source == "direct":
+            self.pages += _PAGES_OF_COLUMNS * _is_spread(plan.vector, plan, strides)
+        self.column = k * _reading(
+            plan.vector_source, plan.vector, plan.panel, plan, strides, target
+        )
 
     def until_done(self, row_block: int, lane_block: int) -> float:
         """Cycles until all cores have done all chunks of a size."""
         down, right = -(-self.rows // row_block), -(-self.columns // lane_block)
         chunks = self.plan.outer * down * right
-        chunk = self.chunk(min(row_block, self.rows), min(lane_block, self.columns))
+        row_block, lane_block = min(row_block, self.rows), min(lane_block, self.columns)
+        chunk = self.chunk(row_block, lane_block)
         cores = self.target.cores
-        even = max(chunks / cores, float(-(-chunks // cores)) if chunks < 8 * cores else 0.0)
+        # blocks at the ends are smaller: of all, only so much is done
+        done = chunks * self.rows * self.columns / (down * row_block * right * lane_block)
+        even = done / cores
+        if chunks < 8 * cores:
+            whole = self.plan.outer * (self.rows // row_block) * (self.columns // lane_block)
+            last = (done - whole) / (chunks - whole) if chunks > whole else 0.0
+            even = max(even, whole // cores + (1.0 if whole % cores else last))
         # the last chunks are waited for, also when somebody else uses the cores
-        return chunk * (even + 0.15) + min(_CLAIM, chunk / 10) * chunks / cores
+        return chunk * (even + 0.07) + min(_CLAIM, chunk / 10) * chunks / cores
 
     def chunk(self, rows: int, columns: int) -> float:
         """Cycles of one block."""
         plan, target = self.plan, self.target
-        cycles = rows * columns * self.each + rows * self.row + columns * self.column
+        cycles = 20.0 + rows * columns * self.each + rows * self.row + columns * self.column
         # vectors that the panels of rows read, each of them all
         read = -(-rows // plan.rows) * columns * plan.depth.extent / plan.lanes
         deep = plan.depth.most
@@ -86,20 +115,26 @@ class Costs:
         held += rows * deep if plan.broadcast_source == "packed" else 0
         room = target.l2 * 0.7 / self.bytes
         if held + columns * deep > room:
-            cycles += read * (8.0 if plan.vector_source == "packed" else 4.0) / plan.rows
+            cycles += read * (8.0 if plan.vector_source == "packed" else 1.5) / plan.rows
         if held > room:
-            cycles += rows * plan.depth.extent * 4.0
+            cycles += rows * plan.depth.extent * 0.7
         if plan.is_streamed:
             # short stretches, each of another page, come from memory more slowly; then all is near
             once = columns * plan.depth.extent / plan.lanes
             first = 1.5 if columns * self.bytes < 4096 else 1.0
-            return cycles + first * once + 0.2 * (read - once)
+            return cycles + _FAR_PANELS * first * once + 0.2 * (read - once)
+        far = self.columns * plan.depth.extent * self.bytes > target.l2 // 2
+        line = 64 / self.bytes
         if plan.vector_source == "direct":
-            cycles += read * 0.5
-        if plan.vector_source != "packed":
-            far = self.columns * plan.depth.extent * self.bytes > target.l2 // 2
-            cycles += read if far else 0.0
-        return cycles
+            cycles += read * (0.6 if far else 0.45)
+        elif columns * deep * self.bytes > target.l1 * 3 // 4:
+            again = read * plan.lanes - columns * plan.depth.extent
+            cycles += again / line * _FROM_L2
+        if far and plan.vector_source != "packed":
+            each = _FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS
+            cycles += each * columns * plan.depth.extent / line
+        tiles = -(-rows // plan.rows) * -(-columns // plan.panel)
+        return 0.95 * (cycles + tiles * plan.depth.extent * self.pages)
 
     def is_worthwhile(self) -> bool:
         """Whether the plan takes fewer cycles than a plain loop nest, on one core."""
@@ -151,12 +186,40 @@ class Costs:
         return condition is None and max(spread, default=0) <= self.target.l1 // 2
 
 
-def _reading(source: str, operand: Operand, panel: int, plan: Plan, strides: Strides) -> float:
+def _reading(
+    source: str, operand: Operand, panel: int, plan: Plan, strides: Strides, target: Target
+) -> float:
     """Cycles per element and block of bringing an operand to the tiles."""
     if source == "packed":
-        return _packing(plan, operand, panel, strides)
+        far = reads_far(operand, plan.form, plan.depth, target)
+        along = contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None
+        packing = (1.3 if along else 1.2) * _packing(plan, operand, panel, strides)
+        return packing + (_FAR_PACKED if far else 0.0)
     # what is prepared takes memory, and time to compile
     return 0.7 / plan.lanes if source == "prepared" else 0.0
+
+
+def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
+    """Cycles per element and block of rows that tiles read where they are."""
+    operand, bytes_of = plan.broadcast, plan.form.dtype.numpy().itemsize
+    far = is_far(operand, plan.depth, bytes_of, target)
+    if contiguous_depth(operand, plan.depth, plan.lanes, strides) is None:
+        return _FAR_ACROSS if far else _ACROSS
+    assert operand.access is not None
+    groups = merge(operand.indices, [operand.access], strides).groups
+    apart = flat_form(operand.access, strides).steps.get(groups[-1][-1], 0) if groups else 0
+    unit = math.gcd(apart * bytes_of, 4096)
+    return _FAR.get(unit, _IN_PLACE) if far else _IN_PLACE
+
+
+def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:
+    """Whether a block of k of an operand, in place, is on more pages than a processor knows."""
+    access = operand.access
+    groups = merge(plan.depth.indices, [access], strides).groups if access is not None else ()
+    if access is None or not groups:
+        return False
+    step = flat_form(access, strides).steps.get(groups[-1][-1], 0)
+    return plan.depth.most * abs(step) * plan.form.dtype.numpy().itemsize > _COVERED
 
 
 def is_far(operand: Operand, depth: Depth, bytes_of: int, target: Target) -> bool:
@@ -186,13 +249,13 @@ def _clashes(plan: Plan, strides: Strides) -> float:
     ]
     along, apart = (steps[0], steps[-1]) if len(steps) == 2 else (0, steps[-1] if steps else 0)
     if apart > 1 and apart % page == 0:
-        return 1.2
-    return 1.15 if along > 1 and along % page == 0 and plan.rows > MOST_APART else 1.0
+        return 1.4
+    return 1.1 if along > 1 and along % page == 0 and plan.rows > MOST_APART else 1.0
 
 
 def _storing(plan: Plan, strides: Strides) -> float:
     """Cycles per element of making results of sums."""
-    return 5.0 / _result_run(plan, strides) + (0.5 if plan.across else 0.0)
+    return 7.0 / _result_run(plan, strides) + (0.7 if plan.across else 0.0)
 
 
 def _result_run(plan: Plan, strides: Strides) -> float:

@@ -49,7 +49,7 @@ def cycles_until_done(w: WindowPlan, copies: Copying, target: Target) -> float:
     chunks = -(-w.items // w.plan.grain)
     cycles = cycles_of(w, copies, target) + bytes_brought(w, target) / 24
     cores = target.cores
-    return cycles / chunks * (-(-chunks // cores) + 0.15) + min(cycles / 10, 400.0 * chunks) / cores
+    return cycles / chunks * (-(-chunks // cores) + 0.07) + min(cycles / 10, 400.0 * chunks) / cores
 
 
 def _item(w: WindowPlan, target: Target) -> float:
