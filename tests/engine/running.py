@@ -7,14 +7,27 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ricci.backends.llvm import jit, nest
+from ricci.backends.llvm import jit, nest, targets
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.target import host
+from ricci.diagnostics import Error
 from ricci.ir.loops import Kernel
 from ricci.ir.nodes import Tensor
 
 HOST = host()
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+def runnable_targets() -> list[str]:
+    """This machine, and the others that it stands for."""
+    found = ["cpu"]
+    for name in targets.NAMES:
+        try:
+            targets.check_runs(name)
+        except Error:
+            continue
+        found.append(name)
+    return found
 
 
 def run_code(code: KernelCode, arrays: Mapping[Tensor, np.ndarray]) -> np.ndarray:

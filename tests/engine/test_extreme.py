@@ -6,21 +6,10 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import targets
-from ricci.diagnostics import Error
+
+from .running import runnable_targets
 
 COLUMNS = [1, 5, 16, 23, 64, 197]
-
-
-def _runnable() -> list[str]:
-    found = ["cpu"]
-    for name in targets.NAMES:
-        try:
-            targets.check_runs(name)
-        except Error:
-            continue
-        found.append(name)
-    return found
 
 
 def _with_nan_everywhere(columns: int, dtype: str) -> np.ndarray:
@@ -31,7 +20,7 @@ def _with_nan_everywhere(columns: int, dtype: str) -> np.ndarray:
     return a
 
 
-@pytest.mark.parametrize("target", _runnable())
+@pytest.mark.parametrize("target", runnable_targets())
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("kind", ["float", "double"])
 def test_nan_is_found_in_each_lane(kind: str, columns: int, target: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,16 +122,22 @@ graph Main {
 """
 
 
-def test_a_loop_can_be_interrupted_and_called_again() -> None:
-    run = ricci.parse(ENDLESS, "skriptnd").compile()
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
+@contextmanager
+def alarm(handler: Callable[[int, Any], Any], seconds: float, again: float = 0.0) -> Iterator[None]:
+    """A signal after so many seconds, and then every `again` seconds."""
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds, again)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            run(np.array(0.5, np.float32))
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_loop_can_be_interrupted_and_called_again() -> None:
+    run = ricci.parse(ENDLESS, "skriptnd").compile()
+    with alarm(signal.default_int_handler, 0.05), pytest.raises(KeyboardInterrupt):
+        run(np.array(0.5, np.float32))
     assert run(np.array(2.0, np.float32)) == 2.0
 
 
@@ -142,14 +151,8 @@ def test_a_loop_lets_python_run_more_than_once(monkeypatch: pytest.MonkeyPatch) 
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run(np.array(0.5, np.float32))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarm(handler, 0.01, 0.01), pytest.raises(KeyboardInterrupt):
+        run(np.array(0.5, np.float32))
 
 
 def test_a_loop_without_end_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import targets
-from ricci.diagnostics import Error
 from ricci.ir.text import parse_graph
 from ricci.runtime.executable import compile_graph
 
 from .assembly import innermost
+from .running import runnable_targets
 
 INSTRUCTIONS = [
     ("x86-64", "int8", "int8", r"^pmaddwd\s"),
@@ -27,18 +26,6 @@ INSTRUCTIONS = [
     ("aarch64", "int8", "int8", r"^mla\s+v\d+\.4s"),
     ("aarch64-sve", "int8", "int8", r"^(mla|mad)\s+z\d+\.s"),
 ]
-
-
-def _runnable() -> list[str]:
-    """This machine, and the others that it stands for."""
-    found = ["cpu"]
-    for name in targets.NAMES:
-        try:
-            targets.check_runs(name)
-        except Error:
-            continue
-        found.append(name)
-    return found
 
 
 def _product(a: str, b: str, m: int, k: int, n: int, turned: bool) -> ricci.Model:
@@ -75,7 +62,7 @@ def test_products_are_exact(a: str, b: str) -> None:
         model = _product(a, b, m, k, n, turned)
         x, y = _draw(a, (m, k)), _draw(b, (n, k) if turned else (k, n))
         expected = x.astype(np.int64) @ (y.T if turned else y).astype(np.int64)
-        for target in _runnable():
+        for target in runnable_targets():
             result = model.compile(target=target)(x, y)
             np.testing.assert_array_equal(result, expected.astype(np.int32), err_msg=target)
 
@@ -92,7 +79,7 @@ def test_convolutions_and_what_follows_are_exact() -> None:
     x, w, b = _draw("uint8", (2, 9, 12, 12)), _draw("int8", (16, 9, 3, 3)), np.arange(16) * 1000
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(int) - 7, (3, 3), axis=(2, 3))
     expected = np.einsum("ncyxij,ocij->noyx", windows, w.astype(int)) + b[:, None, None]
-    for target in _runnable():
+    for target in runnable_targets():
         s, y = model.compile(target=target)(x, w, b.astype(np.int32))
         np.testing.assert_array_equal(s, expected, err_msg=target)
         np.testing.assert_array_equal(y, (expected * 0.5).astype(np.float32))
@@ -116,7 +103,7 @@ def test_padding_counts_as_zero_not_as_the_least_byte(order: str) -> None:
     padded = np.pad(x.astype(int), ((0, 0), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=1)
     expected = np.einsum("cpq,ocq->op", windows, w.astype(int))
-    for target in _runnable():
+    for target in runnable_targets():
         result = compile_graph(graph, target=target)(x, w)
         wanted = expected if order == "f, p" else expected.T
         np.testing.assert_array_equal(result, wanted, err_msg=target)

@@ -129,10 +129,11 @@ CASES = {
 def test_case(name: str) -> None:
     case, target = CASES[name], host()
     code = contraction.match(case.kernel, {}, target, case.constant)
-    if code is None:  # a plain loop nest is as fast
+    if name == "triangular":  # a plain loop nest is as fast: half of the products count
         form = contraction.form_of(case.kernel, {})
-        assert form is not None, "not recognised as a contraction"
+        assert form is not None
         code = write_contraction(make_plan(form, {}, target, case.constant), {})
+    assert code is not None, "not recognised as a contraction"
     arrays = case.arrays(0)
     native = Native(code, arrays, target)
     native.run(2)

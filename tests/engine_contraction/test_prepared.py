@@ -16,7 +16,6 @@ from ricci.backends.llvm import targets
 from ricci.backends.llvm.contraction import choose, follow, form_of
 from ricci.backends.llvm.schedule import Contraction, Dots, Side, Window, Winograd
 from ricci.backends.llvm.target import Target, host
-from ricci.backends.llvm.window_choice import choose_window
 from ricci.backends.llvm.window_plan import WindowPlan, loops_inside, plan_of
 from ricci.diagnostics import Error
 from ricci.dtypes import DType
@@ -226,9 +225,7 @@ def test_long_sums_are_cut_in_stretches(k: int) -> None:
 
 
 def test_constant_weights_are_prepared_by_choice() -> None:
-    case = pointwise(512)
-    form = form_of(case.kernel, {})
-    assert form is not None
-    chosen = choose_window(form, {}, HOST, case.constant)
-    assert chosen is not None
+    case = pointwise(1024)
+    chosen = choose(case.kernel, {}, HOST, case.constant)
+    assert isinstance(chosen, Window)
     compare(case, chosen, {}, HOST)
