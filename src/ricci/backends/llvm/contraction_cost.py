@@ -8,7 +8,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...ir.nodes import Access, Expr
 from ...ir.rewrite import free_indices
@@ -22,6 +24,9 @@ from .target import Target
 if TYPE_CHECKING:
     from .contraction_plan import Plan
 
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+"""Of several choices of blocks: cycles, or sizes, which may be too large for integers of numpy."""
+
 MOST_ROWS = 16
 """Rows of a register tile."""
 MOST_APART = 9
@@ -31,9 +36,9 @@ _CALL = 30.0
 _IN_PLACE, _ACROSS, _FAR_ACROSS = 0.1, 0.05, 1.3
 """Cycles per element and block of rows that are read in place: along a row; across rows; and across
 those that come from beyond the caches."""
-_FAR = {4096: 0.6, 2048: 0.35}
-"""Along rows from beyond the caches that lie so many bytes apart: on the same lines of the caches.
-Others are brought near ahead of time."""
+_APART, _FAR_APART = {4096: 0.3}, {4096: 0.6, 2048: 0.35}
+"""Along rows that lie so many bytes apart, on the same lines of the caches; and along those from
+beyond the caches. Others are brought near ahead of time."""
 _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
@@ -43,7 +48,9 @@ _PAGES, _PAGES_OF_COLUMNS = 4.0, 0.2
 find out again where each is."""
 _COVERED = 1 << 18
 """Bytes of the pages that it knows."""
-_FROM_L2 = 0.5
+_STRETCH = 14.0
+"""Cycles to begin to pack a stretch of columns from beyond the caches, on a page of its own."""
+_FROM_L2 = 0.7
 """Cycles per 64 bytes of panels that are more than the first cache has room for."""
 _SUMS = 2.0
 """Cycles to add a vector of sums to those of the block of k before."""
@@ -83,58 +90,81 @@ class Costs:
                 self.pages += _PAGES * _is_spread(plan.broadcast, plan, strides)
         if plan.vector_source == "direct":
             self.pages += _PAGES_OF_COLUMNS * _is_spread(plan.vector, plan, strides)
+        self.beside = rows_beside(plan, strides)
+        self.stretches = _STRETCH * _is_torn(plan, strides, target)
         self.column = k * _reading(
             plan.vector_source, plan.vector, plan.panel, plan, strides, target
         )
 
+    def soonest(self, row_blocks: Sequence[int], lane_blocks: Sequence[int]) -> tuple[int, int]:
+        """The sizes of blocks with which all cores are done soonest."""
+        down, right = np.array(row_blocks, float)[:, None], np.array(lane_blocks, float)
+        row, column = divmod(int(np.argmin(self._until_done(down, right))), len(lane_blocks))
+        return row_blocks[row], lane_blocks[column]
+
     def until_done(self, row_block: int, lane_block: int) -> float:
         """Cycles until all cores have done all chunks of a size."""
-        down, right = -(-self.rows // row_block), -(-self.columns // lane_block)
-        chunks = self.plan.outer * down * right
-        row_block, lane_block = min(row_block, self.rows), min(lane_block, self.columns)
-        chunk = self.chunk(row_block, lane_block)
-        cores = self.target.cores
-        # blocks at the ends are smaller: of all, only so much is done
-        done = chunks * self.rows * self.columns / (down * row_block * right * lane_block)
-        even = done / cores
-        if chunks < 8 * cores:
-            whole = self.plan.outer * (self.rows // row_block) * (self.columns // lane_block)
-            last = (done - whole) / (chunks - whole) if chunks > whole else 0.0
-            even = max(even, whole // cores + (1.0 if whole % cores else last))
-        # the last chunks are waited for, also when somebody else uses the cores
-        return chunk * (even + 0.07) + min(_CLAIM, chunk / 10) * chunks / cores
+        return float(self._until_done(np.array(row_block, float), np.array(lane_block, float)))
 
     def chunk(self, rows: int, columns: int) -> float:
         """Cycles of one block."""
-        plan, target = self.plan, self.target
-        cycles = 20.0 + rows * columns * self.each + rows * self.row + columns * self.column
+        return float(self._chunk(np.array(rows, float), np.array(columns, float)))
+
+    def chunks(self, rows: int, columns: Sequence[int]) -> list[float]:
+        """The same for several numbers of columns."""
+        cycles: list[float] = self._chunk(np.array(rows, float), np.array(columns, float)).tolist()
+        return cycles
+
+    def _until_done(self, row_block: Numbers, lane_block: Numbers) -> Numbers:
+        down, right = -(-self.rows // row_block), -(-self.columns // lane_block)
+        chunks = self.plan.outer * down * right
+        row_block = np.minimum(row_block, self.rows)
+        lane_block = np.minimum(lane_block, self.columns)
+        chunk = self._chunk(row_block, lane_block)
+        cores = self.target.cores
+        # blocks at the ends are smaller: of all, only so much is done
+        done = chunks * self.rows * self.columns / (down * row_block * right * lane_block)
+        whole = self.plan.outer * (self.rows // row_block) * (self.columns // lane_block)
+        last = np.where(chunks > whole, (done - whole) / np.maximum(chunks - whole, 1), 0.0)
+        even = whole // cores + np.where(whole % cores > 0, 1.0, last)
+        even = np.maximum(done / cores, np.where(chunks < 8 * cores, even, 0.0))
+        # the last chunks are waited for, also when somebody else uses the cores
+        cycles: Numbers = chunk * (even + 0.07) + np.minimum(_CLAIM, chunk / 10) * chunks / cores
+        return cycles
+
+    def _chunk(self, rows: Numbers, columns: Numbers) -> Numbers:
+        plan, target, depth = self.plan, self.target, self.plan.depth.extent
+        cycles: Numbers = (
+            20.0 + rows * columns * self.each + rows * self.row + columns * self.column
+        )
         # vectors that the panels of rows read, each of them all
-        read = -(-rows // plan.rows) * columns * plan.depth.extent / plan.lanes
+        read = -(-rows // plan.rows) * columns * depth / plan.lanes
         deep = plan.depth.most
-        held = columns * rows if plan.depth.blocks > 1 else 0
-        held += rows * deep if plan.broadcast_source == "packed" else 0
+        held = columns * rows * (plan.depth.blocks > 1)
+        held = held + rows * deep * (plan.broadcast_source == "packed")
         room = target.l2 * 0.7 / self.bytes
-        if held + columns * deep > room:
-            cycles += read * (8.0 if plan.vector_source == "packed" else 1.5) / plan.rows
-        if held > room:
-            cycles += rows * plan.depth.extent * 0.7
+        slow = 8.0 if plan.vector_source == "packed" else 1.5
+        cycles = cycles + np.where(held + columns * deep > room, read * slow / plan.rows, 0.0)
+        cycles = cycles + np.where(held > room, rows * depth * 0.7, 0.0)
         if plan.is_streamed:
             # short stretches, each of another page, come from memory more slowly; then all is near
-            once = columns * plan.depth.extent / plan.lanes
-            first = 1.5 if columns * self.bytes < 4096 else 1.0
+            once = columns * depth / plan.lanes
+            first = np.where(columns * self.bytes < 4096, 1.5, 1.0)
             return cycles + _FAR_PANELS * first * once + 0.2 * (read - once)
-        far = self.columns * plan.depth.extent * self.bytes > target.l2 // 2
+        far = self.columns * depth * self.bytes > target.l2 // 2
         line = 64 / self.bytes
         if plan.vector_source == "direct":
-            cycles += read * (0.6 if far else 0.45)
-        elif columns * deep * self.bytes > target.l1 * 3 // 4:
-            again = read * plan.lanes - columns * plan.depth.extent
-            cycles += again / line * _FROM_L2
+            cycles = cycles + read * (0.6 if far else 0.45)
+        else:
+            again = (read * plan.lanes - columns * depth) / line * _FROM_L2
+            near = deep * (columns * self.bytes + self.beside) <= near_room(target)
+            cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
             each = _FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS
-            cycles += each * columns * plan.depth.extent / line
+            cycles = cycles + each * columns * depth / line
         tiles = -(-rows // plan.rows) * -(-columns // plan.panel)
-        return 0.95 * (cycles + tiles * plan.depth.extent * self.pages)
+        cycles += (tiles * self.pages + self.stretches) * depth
+        return 0.95 * cycles
 
     def is_worthwhile(self) -> bool:
         """Whether the plan takes fewer cycles than a plain loop nest, on one core."""
@@ -205,11 +235,8 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
     far = is_far(operand, plan.depth, bytes_of, target)
     if contiguous_depth(operand, plan.depth, plan.lanes, strides) is None:
         return _FAR_ACROSS if far else _ACROSS
-    assert operand.access is not None
-    groups = merge(operand.indices, [operand.access], strides).groups
-    apart = flat_form(operand.access, strides).steps.get(groups[-1][-1], 0) if groups else 0
-    unit = math.gcd(apart * bytes_of, 4096)
-    return _FAR.get(unit, _IN_PLACE) if far else _IN_PLACE
+    unit = math.gcd(_apart(operand, strides) * bytes_of, 4096)
+    return (_FAR_APART if far else _APART).get(unit, _IN_PLACE)
 
 
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:
@@ -220,6 +247,44 @@ def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:
         return False
     step = flat_form(access, strides).steps.get(groups[-1][-1], 0)
     return plan.depth.most * abs(step) * plan.form.dtype.numpy().itemsize > _COVERED
+
+
+def near_room(target: Target) -> int:
+    """Bytes of the first cache in which panels stay."""
+    return target.l1 * 4 // 5
+
+
+def rows_beside(plan: Plan, strides: Strides) -> int:
+    """Bytes of the first cache that the rows of a tile take for each k, beside the columns."""
+    operand, bytes_of = plan.broadcast, plan.form.dtype.numpy().itemsize
+    if plan.broadcast_source != "direct":
+        return plan.rows * bytes_of
+    if contiguous_depth(operand, plan.depth, plan.lanes, strides) is None:
+        return 64 + plan.rows * bytes_of  # parts of lines
+    # those on the same lines of the cache drive out others
+    return plan.rows * bytes_of * (2 if _apart(operand, strides) * bytes_of % 4096 == 0 else 1)
+
+
+def _apart(operand: Operand, strides: Strides) -> int:
+    """From one element of an operand to the next, at the same k."""
+    if operand.access is None:
+        return 0
+    groups = merge(operand.indices, [operand.access], strides).groups
+    return flat_form(operand.access, strides).steps.get(groups[-1][-1], 0) if groups else 0
+
+
+def _is_torn(plan: Plan, strides: Strides, target: Target) -> bool:
+    """Whether columns that are packed come from beyond the caches in stretches along them, each on
+    another page."""
+    access, operand = plan.vector.access, plan.vector
+    if plan.vector_source != "packed" or access is None:
+        return False
+    if contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None:
+        return False
+    groups = merge(plan.depth.indices, [access], strides).groups
+    step = abs(flat_form(access, strides).steps.get(groups[-1][-1], 0)) if groups else 0
+    apart = step * plan.form.dtype.numpy().itemsize >= 4096
+    return apart and reads_far(operand, plan.form, plan.depth, target)
 
 
 def is_far(operand: Operand, depth: Depth, bytes_of: int, target: Target) -> bool:

@@ -19,7 +19,9 @@ from .contraction_cost import (
     best_tile,
     estimate,
     is_far,
+    near_room,
     reads_far,
+    rows_beside,
     tiles,
 )
 from .contraction_form import Form, Operand, size
@@ -139,7 +141,9 @@ def plans_of_sides(
     for order in (_depth(form, broadcast, strides), _depth(form, vector, strides)):
         for a in sources_of(broadcast, order, strides, constant, False):
             for b in sources_of(vector, order, strides, constant, True):
-                yield _plan(form, broadcast, vector, a, b, order, strides, target)
+                plan = _plan(form, broadcast, vector, a, b, order, strides, target)
+                near = _near(plan, strides, target)
+                yield from [plan] if near is None else [plan, near]
 
 
 def sources_of(
@@ -215,6 +219,16 @@ def _plan(
     return plan if streams else _with_blocks(plan, strides, target)
 
 
+def _near(plan: Plan, strides: Strides, target: Target) -> Plan | None:
+    """The plan in which a panel of columns stays in the first cache, while all rows of a block pass
+    by; none if it does so anyway, or is not a stretch of memory."""
+    each = plan.panel * plan.form.dtype.numpy().itemsize + rows_beside(plan, strides)
+    most = max(64, near_room(target) // each)
+    if plan.vector_source == "direct" or plan.is_streamed or plan.depth.most <= most:
+        return None
+    return _with_blocks(replace(plan, depth=_blocked(plan.depth, most)), strides, target)
+
+
 def is_across(form: Form, vector: Operand, strides: Strides) -> bool:
     """Whether the result is not contiguous along the vector side."""
     steps = flat_form(form.kernel.targets[0], strides).steps
@@ -278,10 +292,9 @@ def _streamed_block(
 def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
     """The plan with the blocks that are done soonest."""
     costs = Costs(plan, strides, target)
-    down = _pieces(-(-plan.broadcast.extent // plan.rows))
-    right = _pieces(-(-plan.vector.extent // plan.panel))
-    blocks = [(r * plan.rows, c * plan.panel) for r in down for c in right]
-    row_block, lane_block = min(blocks, key=lambda block: costs.until_done(*block))
+    down = [r * plan.rows for r in _pieces(-(-plan.broadcast.extent // plan.rows))]
+    right = [c * plan.panel for c in _pieces(-(-plan.vector.extent // plan.panel))]
+    row_block, lane_block = costs.soonest(down, right)
     plan = replace(plan, row_block=row_block, lane_block=lane_block)
     cycles = costs.chunk(row_block, lane_block)
     many = plan.blocks // (_CHUNKS * target.cores)
@@ -292,6 +305,7 @@ def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
 def _pieces(panels: int) -> list[int]:
     """Lengths of pieces of about equal size, fewer and fewer of them."""
     counts = {*range(1, 9), 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256}
+    counts |= {panels} if panels <= 256 else set()
     return sorted({-(-panels // n) for n in counts if n <= panels})
 
 

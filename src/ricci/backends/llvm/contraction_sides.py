@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DType
@@ -45,6 +45,9 @@ class Side:
     padded: int
     """Elements per k of all panels together."""
     prepared: Tensor | None
+    is_panel_by_panel: bool = False
+    """Whether all blocks of k of a prepared panel follow one another, as they are read, or else
+    all panels of a block."""
 
     @property
     def extent(self) -> int:
@@ -60,9 +63,13 @@ class Side:
             return str(int(up) & -unit)
         return b.pure(f"and i64 {up}, {-unit}", up)
 
-    def offset(self, b: Builder, outer: str, block: Block, start: str) -> str:
-        """Where in the prepared operand the panel that begins at element `start` is."""
+    def offset(self, b: Builder, outer: str, block: Block, start: str, wide: str) -> str:
+        """Where in the prepared operand the panel that begins at element `start` is, which has
+        `wide` for each k."""
         at = times(b, outer, self.packing.depth.extent * self.padded)
+        if self.is_panel_by_panel:
+            at = plus(b, at, times(b, start, self.packing.depth.extent))
+            return plus(b, at, product(b, block.first, wide))
         at = plus(b, at, times(b, block.first, self.padded))
         return plus(b, at, product(b, start, block.points))
 
@@ -77,11 +84,25 @@ class Side:
 
     def pack(self, b: Builder, outer: str, first: str, count: str, block: Block, to: str) -> None:
         """Write calls that pack `count` elements from number `first` on, panel after panel."""
+        self._pack(b, outer, first, count, block, to, lambda n, _: product(b, n, block.points))
+
+    def prepare(self, b: Builder, outer: str, block: Block, to: str) -> None:
+        """Write calls that pack all elements at their places in the prepared operand."""
+        extent = str(self.extent)
+        self._pack(
+            b, outer, "0", extent, block, to, lambda n, w: self.offset(b, outer, block, n, w)
+        )
+
+    def _pack(
+        self, b: Builder, outer: str, first: str, count: str, block: Block, to: str,
+        offset: Callable[[str, str], str],
+    ) -> None:  # fmt: skip
         scalar = scalar_type(self.packing.dtype)
         with b.loop("0", count, self.panel) as loop:
             live = smin(b, minus(b, count, loop.index), str(self.panel))
-            at = element(b, scalar, to, product(b, loop.index, block.points))
-            begin, stride = plus(b, first, loop.index), self.stride(b, live)
+            stride = self.stride(b, live)
+            at = element(b, scalar, to, offset(loop.index, stride))
+            begin = plus(b, first, loop.index)
             b.line(self.packing.call(outer, begin, live, stride, block, at))
 
 
@@ -116,7 +137,8 @@ def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
         count = size(packing.outer) * plan.depth.extent * padded
         name = accesses(operand.value)[0].tensor.name
         prepared = Tensor(f"{name}.panels", plan.form.dtype, (integer(count),))
-    return Side(packing, source, panel, padded, prepared)
+    whole = is_vector and plan.lane_block == panel and plan.depth.blocks > 1
+    return Side(packing, source, panel, padded, prepared, whole)
 
 
 def mark_written(frame: Frame, form: Form) -> None:
@@ -173,8 +195,7 @@ def write_prepare(side: Side, strides: Strides) -> Prepare:
         outer = b.pure(f"udiv i64 {chunk.index}, {depth.blocks}", chunk.index)
         number = b.pure(f"urem i64 {chunk.index}, {depth.blocks}", chunk.index)
         block = block_at(b, depth, number)
-        to = element(b, scalar_type(dtype), pointer, side.offset(b, outer, block, "0"))
-        side.pack(b, outer, "0", str(side.extent), block, to)
+        side.prepare(b, outer, block, pointer)
     functions = write_packing(frame, side.packing, strides)
     functions += transposing(frame, [side], strides, dtype, side.packing.lanes)
     code = KernelCode(

@@ -312,7 +312,7 @@ class ContractionWriter:
             return self._direct(operand, plus(b, self.row0, row), block), along, apart
         if side.source == "packed":
             return self._element(self.packed_rows, product(b, row, block.points)), 1, rows
-        return self._prepared(side, plus(b, self.row0, row), block), 1, rows
+        return self._prepared(side, plus(b, self.row0, row), block, rows), 1, rows
 
     def _columns_at(self, lane: str, vectors: int, block: Block) -> tuple[str, int]:
         """Where a tile's columns are: pointer, and step from k to k."""
@@ -324,13 +324,13 @@ class ContractionWriter:
         apart = vectors * self.plan.lanes
         if side.source == "packed":
             return self._element(self.packed_columns, product(b, lane, block.points)), apart
-        return self._prepared(side, plus(b, self.lane0, lane), block), apart
+        return self._prepared(side, plus(b, self.lane0, lane), block, apart), apart
 
-    def _prepared(self, side: Side, start: str, block: Block) -> str:
+    def _prepared(self, side: Side, start: str, block: Block, wide: int) -> str:
         assert side.prepared is not None
         outer = side.outer(self.b, self.places)
         pointer = self.frame.pointer(side.prepared)
-        return self._element(pointer, side.offset(self.b, outer, block, start))
+        return self._element(pointer, side.offset(self.b, outer, block, start, str(wide)))
 
     def _direct(self, operand: Operand, start: str, block: Block) -> str:
         """Where an operand that is read in place has its element `start` for a block's first k."""

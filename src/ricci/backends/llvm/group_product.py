@@ -8,7 +8,7 @@ block of rows is some tiles of each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.loops import Group, Reduce
@@ -160,17 +160,16 @@ def _best(
     """Cycles of a block, and how it is done, with tiles of one of the numbers of vectors."""
     blocks = -(-form.left.extent // block)
     found = (
-        pair
+        _with_tile(plan, rows, vectors, block, blocks, strides, target)
         for plan in plans_of_sides(form, form.left, form.right, strides, target, constant)
         for vectors in widths
-        for pair in _with_tile(plan, rows, vectors, block, blocks, strides, target)
     )
     return min(found, key=lambda pair: pair[0])
 
 
 def _with_tile(
     plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
-) -> Iterator[tuple[float, Plan]]:
+) -> tuple[float, Plan]:
     vectors = min(vectors, plan.padded // plan.lanes)
     panel = vectors * plan.lanes
     panels = -(-plan.vector.extent // panel)
@@ -185,11 +184,12 @@ def _with_tile(
         plan = replace(plan, vector_source="prepared")
         costs = Costs(plan, strides, target)
     real = min(block, plan.broadcast.extent)
-    for pieces in (1, 2, 4, 8, 16, 32):
-        lane_block = -(-panels // pieces) * panel
-        count = -(-plan.vector.extent // lane_block)
-        cost = costs.chunk(real, min(lane_block, plan.vector.extent)) * count
-        yield cost + packing, replace(plan, lane_block=lane_block)
+    wide = plan.vector.extent
+    blocks_of_lanes = [-(-panels // n) * panel for n in (1, 2, 4, 8, 16, 32)]
+    cycles = costs.chunks(real, [min(b, wide) for b in blocks_of_lanes])
+    choices = ((c * -(-wide // b), b) for c, b in zip(cycles, blocks_of_lanes, strict=True))
+    cost, lane_block = min(choices, key=lambda pair: pair[0])
+    return cost + packing, replace(plan, lane_block=lane_block)
 
 
 def _bytes(plan: Plan) -> int:

@@ -19,13 +19,13 @@ from ...ir.nodes import Tensor
 from ...ir.rewrite import accesses
 from .builder import Builder
 from .contraction_plan import Plan
-from .contraction_sides import Side, batch_places, block_at, element, transposing, write_prepare
+from .contraction_sides import Side, batch_places, block_at, transposing, write_prepare
 from .contraction_space import plus, smin, times
 from .contraction_write import ContractionWriter
 from .emit import Frame
 from .emit_access import extent_of
 from .emit_parts import FAIL, Kept
-from .emit_types import scalar_type, width
+from .emit_types import width
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .kernels import KernelCode, Prepare, Strides
@@ -230,9 +230,7 @@ class _Writer:
         b, pointer = frame.builder, frame.pointer(side.prepared)
         with b.loop(0, packing.depth.blocks) as loop:
             block = block_at(b, packing.depth, loop.index)
-            at = side.offset(b, "%begin", block, "0")
-            to = element(b, scalar_type(packing.dtype), pointer, at)
-            side.pack(b, "%begin", "0", str(side.extent), block, to)
+            side.prepare(b, "%begin", block, pointer)
         b.line("ret void")
         text = b.text() + write_packing(frame, packing, self.strides)
         text += transposing(frame, [side], self.strides, packing.dtype, packing.lanes)

@@ -293,7 +293,7 @@ class _Writer:
         lane = self._within(w.lane, at.lane)
         outer = self.panels.outer(b, self.places)
         whole = Block("0", "0", str(self.plan.depth.cut), str(self.plan.depth.extent), "0")
-        offset = self.panels.offset(b, outer, whole, lane)
+        offset = self.panels.offset(b, outer, whole, lane, "0")
         return element(b, self.scalar, self.frame.pointer(self.panels.prepared), offset)
 
     def _within(self, index: Index, at: str) -> str:
