@@ -48,6 +48,8 @@ _APART = 16
 """Of these whole pages apart, which fall on the same lines of the caches, at most."""
 _FEW = 8
 """With this many rows, time goes by reading the other operand."""
+_FEW_PANELS = 6
+"""With so many panels of rows, it goes by bringing columns from beyond the caches."""
 _EXACT, _MORE_EXACT = 256, 128
 """Terms that are added up one by one, at most: the more, the less exact the sum. Fewer with few
 rows, since it costs nothing there."""
@@ -221,7 +223,11 @@ def _plan(
 
 def _near(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     """The plan in which a panel of columns stays in the first cache, while all rows of a block pass
-    by; none if it does so anyway, or is not a stretch of memory."""
+    by; none if it does so anyway, is not a stretch of memory, or has not enough rows to pass by to
+    make up for coming from beyond the caches."""
+    few = plan.broadcast.extent <= _FEW_PANELS * plan.rows
+    if few and reads_far(plan.vector, plan.form, plan.depth, target):
+        return None
     each = plan.panel * plan.form.dtype.numpy().itemsize + rows_beside(plan, strides)
     most = max(64, near_room(target) // each)
     if plan.vector_source == "direct" or plan.is_streamed or plan.depth.most <= most:
