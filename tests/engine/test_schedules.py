@@ -97,6 +97,14 @@ def test_every_kind_of_schedule(case: Case) -> None:
     assert {Contraction, Nest} <= seen
 
 
+@pytest.mark.parametrize("block", [3, 7])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_few_rows_prepared_in_short_blocks(rows: int, block: int) -> None:
+    """Less is contiguous along the sum than makes it worth to transpose it."""
+    case = matmul(11, 5, 7, right=True)
+    check(case, Contraction("left", "prepared", "packed", rows, 1, 4, 32, (0,), 0, block, 1), 0)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_the_schedule_chosen_gives_the_same_code(seed: int) -> None:
     case = RandomCase(seed).draw()

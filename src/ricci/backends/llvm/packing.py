@@ -387,7 +387,7 @@ def contiguous_depth(
     """The last reduced indices, if the operand lies contiguous along them and not along its own
     indices, so that it is best read along them; all after the split one, or some neighbours."""
     access = operand.stored
-    if access is None or not is_plain(access):
+    if access is None or lanes < 2 or not is_plain(access):
         return None
     if access is not operand.value and lanes < transpose.LEAST_NARROW:
         return None
