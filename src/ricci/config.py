@@ -132,6 +132,13 @@ KNOBS = (
         True,
         "save products of 3x3 filters, by sums and differences (Winograd); it costs a bit",
     ),
+    Knob(
+        "compiler_process",
+        "RICCI_COMPILER_PROCESS",
+        bool,
+        True,
+        "compile large programs in a process of their own, whose memory is given back",
+    ),
     Knob("threads", "RICCI_THREADS", int, 0, "threads of a compiled model; 0: one per core"),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, cast
@@ -27,6 +27,7 @@ from ..ir.shapes import evaluate, interval
 from ..ir.text_print import format_expr
 from . import cache, image_file, tuning_file
 from .arguments import Array
+from .compiler_process import image_of, on_this_machine
 from .engine import Engine
 from .instance import UNSET, Instance, Loaded, Weights
 from .options import Options
@@ -36,6 +37,7 @@ from .results import Wanted, is_big, make_big_results, make_results
 from .tensor_calls import TensorCalls
 from .variables import VariableValues
 from .whole import Whole
+from .work import Work
 
 Key = tuple[tuple[int, ...] | None, ...]
 """The shapes of arguments; followed by their strides, where these count."""
@@ -115,7 +117,6 @@ class Native(Engine):
         self.graph = graph
         self._whole = whole or Whole(lambda: graph)
         self.options = options or Options()
-        self.target = self.options.of(target or this_machine())
         self.types = types
         self.threads = threads
         self.strided = strided
@@ -140,8 +141,10 @@ class Native(Engine):
         self._threads: dict[Loaded, int] = {}
         """Where tuning has found that fewer are better."""
         self.is_open = bool(graph.symbols) and has_bounds(graph)
-        if self.is_open or not (graph.symbols or strided):
-            self._load({})
+        with on_this_machine(graph) if target is None else nullcontext() as self._compiler:
+            self.target = self.options.of(target or this_machine())
+            if self.is_open or not (graph.symbols or strided):
+                self._load({})
 
     def run(
         self,
@@ -459,9 +462,9 @@ class Native(Engine):
         data = cache.read(name)
         image = None if data is None else image_file.unpack(data)
         if image is None:
-            from ..backends.llvm.image import build
-
-            image = build(self._lowered(sizes, strides), self.target, schedules)
+            graph, states = with_state(self._whole.graph), len(self._updated)
+            work = Work(graph, sizes, self.types, strides, states, self.target, schedules)
+            image = image_of(work, self._compiler)
             cache.write(name, image_file.pack(image))
         return image
 

@@ -24,21 +24,47 @@ from ..backends.llvm.target import Target, host, identity
 from . import cache, processors
 from .arguments import Array
 
+_told: list[Target] = []
+"""What another process has found out about the machine."""
+
 
 @functools.cache
 def this_machine() -> Target:
     """The target that this process compiles for; known from an earlier process if there was one on
     the same machine."""
+    known = _machine_before()
+    if known is not None:
+        return known
+    found = host()
+    if about := identity():
+        cache.write(_key(about), json.dumps(asdict(found)).encode())
+    return found
+
+
+def _machine_before() -> Target | None:
+    if _told:
+        return _told[0]
     about = identity()
-    key = cache.key("machine", about)
-    data = cache.read(key) if about else None
+    data = cache.read(_key(about)) if about else None
     if data is not None:
         with suppress(ValueError, TypeError):
             return Target(**json.loads(data))
-    found = host()
-    if about:
-        cache.write(key, json.dumps(asdict(found)).encode())
-    return found
+    return None
+
+
+def _key(about: str) -> str:
+    return cache.key("machine", about)
+
+
+def is_machine_known() -> bool:
+    """Whether LLVM need not be asked for the target, or whether what it says could not be kept, so
+    that each process asks."""
+    return not identity() or _machine_before() is not None
+
+
+def tell_machine(target: Target) -> None:
+    """Say what LLVM would say if it were asked."""
+    _told.append(target)
 
 
 @functools.cache
