@@ -40,6 +40,8 @@ _FEW = 1
 """Vectors at once where functions take all of 16 registers: the processor overlaps turns itself."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
+_PAGE = 4096
+"""Bytes of a page of memory."""
 _FAR = 1 << 20
 """Stands for a stride that is not known."""
 
@@ -280,7 +282,8 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
     if plan.over_reduced:
         plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
         return
-    vectors = max(1, min(4, room, _vectors_of_row(kernel, plan.vector, plan.lanes)))
+    most = 8 if any(u.inner and is_torn(plan, u) for u in uses) else 4
+    vectors = max(1, min(most, room, _vectors_of_row(kernel, plan.vector, plan.lanes)))
     if _is_heavy(kernel):
         vectors = min(vectors, 2)
     plan.vectors = vectors
@@ -299,6 +302,16 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
             plan.rows = _even_rows(extent, max(1, min(most, room // plan.vectors, extent)))
             if of_vectors and plan.rows > 3:
                 plan.vectors = max(1, min(vectors, room // plan.rows))
+
+
+def is_torn(plan: Plan, use: Use) -> bool:
+    """Whether vectors of what is read are contiguous, and the terms of a sum pages apart: there the
+    processor does not look ahead."""
+    if plan.vector is None or plan.over_reduced or use.form.indices.get(plan.vector.index) != 1:
+        return False
+    steps = [use.form.indices.get(x.index, 0) for x in plan.reduced]
+    size = width(use.access.tensor.dtype)
+    return any(isinstance(step, int) and abs(step) * size >= _PAGE for step in steps)
 
 
 def _vectors_of_row(kernel: Reduce, vector: Loop, lanes: int) -> int:

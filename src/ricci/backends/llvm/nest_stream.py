@@ -16,7 +16,7 @@ from ...ir.nodes import Tensor
 from .emit import Frame
 from .emit_types import width
 from .nest_choice import is_stored_each_step
-from .nest_plan import Plan, Use, uses_of
+from .nest_plan import Plan, Use, is_torn, uses_of
 from .sizes import likely, product, size_of, sizes_of
 
 LARGE = 16 << 20
@@ -106,11 +106,19 @@ def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
     accesses = {u.access for u in read}
     tensors = [a.tensor for a in accesses]
     return {
-        u.access.tensor: AHEAD
+        u.access.tensor: _distance(u, plan)
         for u in read
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
         if tensors.count(u.access.tensor) == 1 and _is_read_once(u, frame)
     }
+
+
+def _distance(use: Use, plan: Plan) -> int:
+    """How many bytes ahead: where terms are pages apart, what the next tile reads; caches have no
+    room for more of so many pages."""
+    if is_torn(plan, use):
+        return plan.vectors * plan.lanes * width(use.access.tensor.dtype)
+    return AHEAD
 
 
 def _is_read_once(use: Use, frame: Frame) -> bool:
