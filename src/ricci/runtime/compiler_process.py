@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import IO
 
@@ -29,6 +30,8 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.stdin.buffer.readline());"
     "from ricci.runtime.compiler_main import main; main()"
 )
+_LOOK = 0.1
+"""Seconds after which an interruption is seen at the latest."""
 MACHINE = b"machine\n"
 """Asks for the target. The work itself comes after the number of its bytes."""
 
@@ -73,8 +76,9 @@ class Compiler:
     def machine(self) -> Target | None:
         """The machine as LLVM finds it; none if the process does not say."""
         try:
-            self._send(MACHINE)
-            return Target(**json.loads(_present(self._process.stdout).readline()))
+            return Target(
+                **json.loads(self._answer(MACHINE, _present(self._process.stdout).readline))
+            )
         except Exception:  # whatever it is, it is found out here then
             return None
 
@@ -82,12 +86,28 @@ class Compiler:
         """The image; none if there is none for any reason."""
         try:
             data = work.to_bytes()
-            self._send(b"%d\n%b" % (len(data), data))
-            answer = _present(self._process.stdout).read()
+            question = b"%d\n%b" % (len(data), data)
+            answer = self._answer(question, _present(self._process.stdout).read)
             whole = sha256(answer[32:]).digest() == answer[:32]
             return image_file.unpack(answer[32:]) if whole else None
         except Exception:  # graphs too deep to be sent, pipes that break: it is done here then
             return None
+
+    def _answer(self, question: bytes, read: Callable[[], bytes]) -> bytes:
+        """What the process says; nothing if it is no more. Another thread waits for it, so that
+        this one sees an interruption, whenever it comes."""
+        found: list[bytes] = []
+
+        def ask() -> None:
+            with suppress(OSError, ValueError):
+                self._send(question)
+                found.append(read())
+
+        thread = Thread(target=ask, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_LOOK)
+        return b"".join(found)
 
     def _send(self, data: bytes) -> None:
         pipe = _present(self._process.stdin)
