@@ -118,13 +118,20 @@ def _choose(
         return form, dots
     plan = make_plan(form, strides, target, constant)
     good = _is_worthwhile(plan, strides, target)
-    soonest = _ALIKE * _until_done(plan, strides, target) if good else math.inf
+    alike = 1.0 if _is_in_place(plan) else _ALIKE
+    soonest = alike * _until_done(plan, strides, target) if good else math.inf
     most = _cycles(plan, strides, target)
     window = choose_window(form, strides, target, constant, most, soonest)
     fewer = _fewer_products(form, window or plan, strides, target, constant)
     if fewer is not None or window is not None:
         return form, fewer or window
     return form, plan if good else None
+
+
+def _is_in_place(plan: Plan) -> bool:
+    """Whether nothing is packed, either, and panels stay in the first cache for many rows."""
+    packs = "packed" in (plan.broadcast_source, plan.vector_source)
+    return not packs and plan.depth.blocks > 1 and plan.lane_block == plan.panel
 
 
 def _fewer_products(
