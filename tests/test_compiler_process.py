@@ -203,9 +203,14 @@ def test_an_interruption_ends_it(
     monkeypatch.setattr(compiler_process, "_START", "import sys; sys.stdin.read()")
     main = threading.main_thread().ident
     assert main is not None
-    threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        image_of(work_on(graph), None)
+    # tests that are run in the background of a shell ignore interruptions
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            image_of(work_on(graph), None)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert [p.returncode for p in started] == [-signal.SIGKILL]
 
 
