@@ -13,6 +13,7 @@ from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
 from ricci.backends.llvm.contraction_write import write_contraction
 from ricci.backends.llvm.matvec import choose_dots, write_dots
 from ricci.backends.llvm.target import host
+from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
 from ricci.ir.nodes import Binary, Const, Remap, Select, Skip, Subscript, integer
 
@@ -227,6 +228,29 @@ def test_many_batches_make_few_chunks(rows: int) -> None:
         x, w = (arrays[t].astype(np.float64) for t in case.inputs)
         expected = x @ (w.T if transposed else w)
         assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [128, 1024])
+def test_a_panel_stays_in_the_first_cache_by_choice(rows: int) -> None:
+    """While all rows of a block pass by."""
+    target = replace(named("x86-64-v4"), l1=48 << 10, l2=2 << 20)
+    case = matmul(rows, 1024, 1024)
+    form = find_form(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, target, case.constant)
+    assert plan.lane_block == plan.panel
+    assert plan.row_block >= 128
+    assert plan.depth.blocks > 4
+    assert 24 << 10 < 4 * plan.panel * plan.depth.most < 42 << 10
+
+
+def test_few_rows_go_by_getting_columns() -> None:
+    target, case = replace(named("x86-64-v4"), l1=48 << 10, l2=2 << 20), matmul(20, 512, 2048)
+    form = find_form(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, target, case.constant)
+    assert plan.vector_source == "prepared"
+    assert 4 * plan.panel * plan.depth.most > 42 << 10
 
 
 @pytest.mark.parametrize("gap", [0, 5])

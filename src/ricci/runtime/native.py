@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..backends.llvm.schedule import Schedules
+from ..backends.llvm.schedule import NO_SCHEDULES, Schedules
 from ..backends.llvm.steps import Image
 from ..backends.llvm.target import Target
 from ..diagnostics import Error, error
@@ -347,7 +347,7 @@ class Native(Engine):
             inputs,
             [*call.make(call.outputs), *call.states(inputs)],
             call.sizes,
-            self._lowered(known, strides),
+            self._work(known, strides).program(),
         )
 
     def variables_changed(self, name: str) -> None:
@@ -462,18 +462,18 @@ class Native(Engine):
         data = cache.read(name)
         image = None if data is None else image_file.unpack(data)
         if image is None:
-            graph, states = with_state(self._whole.graph), len(self._updated)
-            work = Work(graph, sizes, self.types, strides, states, self.target, schedules)
-            image = image_of(work, self._compiler)
+            image = image_of(self._work(sizes, strides, schedules), self._compiler)
             cache.write(name, image_file.pack(image))
         return image
 
-    def _lowered(
-        self, sizes: Mapping[Symbol, int], strides: Mapping[int, tuple[int, ...]]
-    ) -> Program:
-        from ..passes.pipeline import lower
-
-        return lower(with_state(self._whole.graph), sizes, self.types, strides, len(self._updated))
+    def _work(
+        self,
+        sizes: Mapping[Symbol, int],
+        strides: Mapping[int, tuple[int, ...]],
+        schedules: Schedules = NO_SCHEDULES,
+    ) -> Work:
+        graph, states = with_state(self._whole.graph), len(self._updated)
+        return Work(graph, sizes, self.types, strides, states, self.target, schedules)
 
 
 def strides_of(arrays: Sequence[Array | None]) -> dict[int, tuple[int, ...]]:

@@ -17,6 +17,7 @@ from ..backends.llvm.target import Target
 from ..diagnostics import Call
 from ..dtypes import Types
 from ..ir import nodes
+from ..ir.loops import Program
 from ..ir.nodes import Graph, Operation, Symbol
 from ..ir.rewrite import all_steps
 from ..source import NOWHERE, Span
@@ -38,13 +39,17 @@ class Work:
     target: Target
     schedules: Schedules
 
+    def program(self) -> Program:
+        """Lower it; `Error` as `lower` says."""
+        from ..passes.pipeline import lower
+
+        return lower(self.graph, self.sizes, self.types, self.strides, self.states)
+
     def image(self) -> Image:
         """Lower and compile it; `Error` as `lower` and `build` say."""
         from ..backends.llvm.image import build
-        from ..passes.pipeline import lower
 
-        program = lower(self.graph, self.sizes, self.types, self.strides, self.states)
-        return build(program, self.target, self.schedules)
+        return build(self.program(), self.target, self.schedules)
 
     def to_bytes(self) -> bytes:
         """The work for another process, in which what is the same object here is one there."""

@@ -15,11 +15,11 @@ import numpy as np
 from ...ir.nodes import Access, Expr
 from ...ir.rewrite import free_indices
 from .contraction_form import Form, Operand, size
-from .contraction_space import flat_form, merge
+from .contraction_space import flat_form, merge, step_of
 from .emit_access import extent_of
 from .kernels import Strides
 from .packing import MOST_STRIDE, Depth, contiguous_depth, is_plain, loop_order
-from .target import Target
+from .target import PAGE, Target
 
 if TYPE_CHECKING:
     from .contraction_plan import Plan
@@ -36,7 +36,7 @@ _CALL = 30.0
 _IN_PLACE, _ACROSS, _FAR_ACROSS = 0.1, 0.05, 1.3
 """Cycles per element and block of rows that are read in place: along a row; across rows; and across
 those that come from beyond the caches."""
-_APART, _FAR_APART = {4096: 0.3}, {4096: 0.6, 2048: 0.35}
+_APART, _FAR_APART = {PAGE: 0.3}, {PAGE: 0.6, PAGE // 2: 0.35}
 """Along rows that lie so many bytes apart, on the same lines of the caches; and along those from
 beyond the caches. Others are brought near ahead of time."""
 _FAR_PACKED = 0.55
@@ -149,7 +149,7 @@ class Costs:
         if plan.is_streamed:
             # short stretches, each of another page, come from memory more slowly; then all is near
             once = columns * depth / plan.lanes
-            first = np.where(columns * self.bytes < 4096, 1.5, 1.0)
+            first = np.where(columns * self.bytes < PAGE, 1.5, 1.0)
             return cycles + _FAR_PANELS * first * once + 0.2 * (read - once)
         far = self.columns * depth * self.bytes > target.l2 // 2
         line = 64 / self.bytes
@@ -208,7 +208,7 @@ class Costs:
         """Whether all elements of a sum are read, and not on the same few lines of the caches."""
         steps = flat_form(access, self.strides).steps
         spread = (
-            extent_of(k) * math.gcd(steps.get(k, 0) * self.bytes, 4096)
+            extent_of(k) * math.gcd(steps.get(k, 0) * self.bytes, PAGE)
             for k in self.plan.depth.indices
             if steps.get(k, 0)
         )
@@ -235,18 +235,14 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
     far = is_far(operand, plan.depth, bytes_of, target)
     if contiguous_depth(operand, plan.depth, plan.lanes, strides) is None:
         return _FAR_ACROSS if far else _ACROSS
-    unit = math.gcd(_apart(operand, strides) * bytes_of, 4096)
+    unit = math.gcd(step_of(operand, operand.indices, strides) * bytes_of, PAGE)
     return (_FAR_APART if far else _APART).get(unit, _IN_PLACE)
 
 
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:
     """Whether a block of k of an operand, in place, is on more pages than a processor knows."""
-    access = operand.access
-    groups = merge(plan.depth.indices, [access], strides).groups if access is not None else ()
-    if access is None or not groups:
-        return False
-    step = flat_form(access, strides).steps.get(groups[-1][-1], 0)
-    return plan.depth.most * abs(step) * plan.form.dtype.numpy().itemsize > _COVERED
+    step = abs(step_of(operand, plan.depth.indices, strides))
+    return plan.depth.most * step * plan.form.dtype.numpy().itemsize > _COVERED
 
 
 def near_room(target: Target) -> int:
@@ -262,28 +258,20 @@ def rows_beside(plan: Plan, strides: Strides) -> int:
     if contiguous_depth(operand, plan.depth, plan.lanes, strides) is None:
         return 64 + plan.rows * bytes_of  # parts of lines
     # those on the same lines of the cache drive out others
-    return plan.rows * bytes_of * (2 if _apart(operand, strides) * bytes_of % 4096 == 0 else 1)
-
-
-def _apart(operand: Operand, strides: Strides) -> int:
-    """From one element of an operand to the next, at the same k."""
-    if operand.access is None:
-        return 0
-    groups = merge(operand.indices, [operand.access], strides).groups
-    return flat_form(operand.access, strides).steps.get(groups[-1][-1], 0) if groups else 0
+    clash = step_of(operand, operand.indices, strides) * bytes_of % PAGE == 0
+    return plan.rows * bytes_of * (2 if clash else 1)
 
 
 def _is_torn(plan: Plan, strides: Strides, target: Target) -> bool:
     """Whether columns that are packed come from beyond the caches in stretches along them, each on
     another page."""
-    access, operand = plan.vector.access, plan.vector
-    if plan.vector_source != "packed" or access is None:
+    operand = plan.vector
+    if plan.vector_source != "packed" or operand.access is None:
         return False
     if contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None:
         return False
-    groups = merge(plan.depth.indices, [access], strides).groups
-    step = abs(flat_form(access, strides).steps.get(groups[-1][-1], 0)) if groups else 0
-    apart = step * plan.form.dtype.numpy().itemsize >= 4096
+    step = abs(step_of(operand, plan.depth.indices, strides))
+    apart = step * plan.form.dtype.numpy().itemsize >= PAGE
     return apart and reads_far(operand, plan.form, plan.depth, target)
 
 
@@ -306,7 +294,7 @@ def _clashes(plan: Plan, strides: Strides) -> float:
     access = plan.broadcast.access
     if plan.broadcast_source != "direct" or access is None:
         return 1.0
-    page = 4096 // plan.form.dtype.numpy().itemsize
+    page = PAGE // plan.form.dtype.numpy().itemsize
     steps = [
         abs(flat_form(access, strides).steps.get(groups[-1][-1], 0))
         for indices in (plan.broadcast.indices, plan.depth.indices)
@@ -345,7 +333,7 @@ def _packing(plan: Plan, operand: Operand, panel: int, strides: Strides) -> floa
     steps = flat_form(access, strides).steps
     step = steps.get(groups[-1][-1], 0) if groups else 1
     load = 1.5 * run
-    if free and abs(steps.get(free[-1], 0)) * plan.form.dtype.numpy().itemsize % 4096 == 0:
+    if free and abs(steps.get(free[-1], 0)) * plan.form.dtype.numpy().itemsize % PAGE == 0:
         around += 3.0  # lines that fall on one another in the caches
     if 0 <= step <= MOST_STRIDE:
         load = 3.0 if step < 2 else 3.0 + 1.5 * step

@@ -25,15 +25,13 @@ from .contraction_cost import (
     tiles,
 )
 from .contraction_form import Form, Operand, size
-from .contraction_space import Space, flat_form, merge
+from .contraction_space import flat_form, merge, step_of
 from .emit_access import extent_of, shape_of
 from .kernels import Strides
 from .packing import Depth, is_plain
 from .schedule import Source
-from .target import Target
+from .target import PAGE, Target
 
-PAGE = 4096
-"""Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
 _GRAIN = 8000.0
 """Cycles that a thread should work before it asks for more."""
 MOST_CHUNKS = 4096
@@ -351,16 +349,6 @@ def is_asked_ahead(
         return False
     near = 4 * rows * depth.most * bytes_of <= target.l1
     return near and step_of(operand, depth.indices, strides) == 1
-
-
-def step_of(operand: Operand, indices: tuple[Index, ...], strides: Strides) -> int:
-    """The distance of neighbouring elements along indices that merge."""
-    access = operand.access
-    assert access is not None
-    groups: Space = merge(indices, [access], strides)
-    if not groups.groups:
-        return 0
-    return flat_form(access, strides).steps.get(groups.groups[-1][-1], 0)
 
 
 def batch_of(operand: Operand, form: Form) -> tuple[Index, ...]:

@@ -14,7 +14,7 @@ from ...ir.nodes import Access, Expr, Index, Local
 from ...ir.rewrite import accesses, children, free_indices
 from . import sizes
 from .builder import Builder
-from .contraction_form import size
+from .contraction_form import Operand, size
 from .emit import Mask, Place
 from .emit_access import Linear, extent_of, is_within, linear, shape_of
 from .emit_types import with_lanes
@@ -66,6 +66,15 @@ def merge(indices: Sequence[Index], exprs: Sequence[Expr], strides: Strides) -> 
                 continue
         groups.append((index,))
     return Space(tuple(groups))
+
+
+def step_of(operand: Operand, indices: Sequence[Index], strides: Strides) -> int:
+    """The distance of neighbouring elements of an access along indices that merge; 0 if there are
+    none."""
+    access = operand.access
+    assert access is not None
+    groups = merge(indices, [access], strides).groups
+    return flat_form(access, strides).steps.get(groups[-1][-1], 0) if groups else 0
 
 
 def _is_one_loop(form: Linear, outer: Index, inner: Index) -> bool:

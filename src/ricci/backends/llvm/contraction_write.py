@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Operand
-from .contraction_plan import PAGE, Plan, step_of
+from .contraction_plan import Plan
 from .contraction_results import call_results, result_step, write_results
 from .contraction_sides import (
     LINE,
@@ -29,6 +29,7 @@ from .contraction_space import (
     plus,
     product,
     smin,
+    step_of,
     times,
 )
 from .emit import Frame
@@ -37,6 +38,7 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, write_packing
+from .target import PAGE
 from .tile_step import ahead_of
 
 

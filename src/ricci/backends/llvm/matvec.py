@@ -21,7 +21,6 @@ from .contraction_plan import (
     is_direct,
     may_prepare,
     plans_of_sides,
-    step_of,
 )
 from .contraction_results import call_results, write_results
 from .contraction_space import (
@@ -37,6 +36,7 @@ from .contraction_space import (
     multiple,
     plus,
     smin,
+    step_of,
     times,
 )
 from .emit import Frame, Place

@@ -31,7 +31,7 @@ from .sizes import (
     times,
     upper,
 )
-from .target import Target
+from .target import PAGE, Target
 
 MOST_CHUNKS = 64
 CHUNK_NS = 4000.0
@@ -40,8 +40,6 @@ _FEW = 1
 """Vectors at once where functions take all of 16 registers: the processor overlaps turns itself."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
-_PAGE = 4096
-"""Bytes of a page of memory."""
 _FAR = 1 << 20
 """Stands for a stride that is not known."""
 
@@ -311,7 +309,7 @@ def is_torn(plan: Plan, use: Use) -> bool:
         return False
     steps = [use.form.indices.get(x.index, 0) for x in plan.reduced]
     size = width(use.access.tensor.dtype)
-    return any(isinstance(step, int) and abs(step) * size >= _PAGE for step in steps)
+    return any(isinstance(step, int) and abs(step) * size >= PAGE for step in steps)
 
 
 def _vectors_of_row(kernel: Reduce, vector: Loop, lanes: int) -> int:

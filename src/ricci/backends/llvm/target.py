@@ -11,6 +11,9 @@ from pathlib import Path
 
 from ...dtypes import DType
 
+PAGE = 4096
+"""Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -11,7 +11,7 @@ from .contraction_space import flat_form
 from .emit_types import width
 from .kernels import Strides
 from .packing import Packing, contiguous_depth
-from .target import Target
+from .target import PAGE, Target
 from .window_box import Staged, access_of
 from .window_plan import WindowPlan, bytes_brought
 
@@ -78,7 +78,7 @@ def _item(w: WindowPlan, target: Target) -> float:
 def _clashes(rows: int, w: WindowPlan) -> float:
     """How much longer tiles take whose rows lie whole pages apart: on few lines of the caches."""
     apart = abs(w.rows.step(w.row)) * width(w.plan.form.dtype)
-    return 1.15 if rows > MOST_APART and apart and apart % 4096 == 0 else 1.0
+    return 1.15 if rows > MOST_APART and apart and apart % PAGE == 0 else 1.0
 
 
 def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
@@ -100,7 +100,7 @@ def _lines(rows: int, w: WindowPlan) -> float:
     met = rows if apart >= 64 else 1 + rows * apart / 64
     if step > abs(w.rows.step(w.loops[0 if len(w.loops) < 3 else 1])) * size_of:
         met /= size(w.loops[1:-1])  # a part of a longer loop, whose lines the others meet again
-    return met * (3.0 if step >= 4096 else 1.0)  # and pages to be found out
+    return met * (3.0 if step >= PAGE else 1.0)  # and pages to be found out
 
 
 def _storing(rows: int, vectors: int, w: WindowPlan) -> float:
