@@ -15,14 +15,19 @@ PAGE = 4096
 """Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
 
 
+_ONE_UNIT = frozenset(("cannonlake", "icelake-client", "rocketlake", "tigerlake", "znver4"))
+"""Processors that begin one multiply-add of 512 bits in a cycle, where others begin two."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A processor. Two machines with equal targets can run each other's code.
 
     `vector_bytes` and `registers` describe the vector registers; `masks` says whether loads and
     stores of some lanes are single instructions; `accumulators` is how many independent
-    multiply-adds keep its units busy. `l1` and `l2` are bytes of a core's own data caches; work
-    is cut in pieces for `cores` threads.
+    multiply-adds keep its units busy, and `units` how many of whole vectors a core begins in a
+    cycle. `l1` and `l2` are bytes of a core's own data caches; work is cut in pieces for `cores`
+    threads.
     """
 
     triple: str
@@ -35,6 +40,7 @@ class Target:
     l1: int
     l2: int
     cores: int = 4
+    units: int = 2
     winograd: bool = True
     """Whether products with small constant filters may be saved (`winograd_plan`), at the cost of
     a bit."""
@@ -78,9 +84,10 @@ def host() -> Target:
     flags += [f"{'+' if on else '-'}{name}" for name, on in sorted(features.items())]
     width, registers, masks = _vectors(features, platform.machine())
     l1, l2 = _caches()
+    cpu = llvm.get_host_cpu_name()
     return Target(
         llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
+        cpu,
         ",".join(flags),
         width,
         registers,
@@ -89,6 +96,7 @@ def host() -> Target:
         l1,
         l2,
         os.cpu_count() or 1,
+        1 if width == 64 and cpu in _ONE_UNIT else 2,
     )
 
 

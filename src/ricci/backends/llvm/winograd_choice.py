@@ -26,7 +26,7 @@ from .winograd_plan import (
     with_tile,
 )
 
-_GAIN = 1.15
+_GAIN = 1.05
 """How many times faster it must be: sums and differences lose a bit."""
 _LEAST = 16
 """Channels for which it may pay."""
@@ -44,6 +44,9 @@ _STORE = 8.0
 _BYTES, _COLD = 8.0, 5.0
 """Bytes of panels that come from beyond the caches of a core in a cycle, again and for the first
 time."""
+_FASTER = {1: 8.0, 2: 1.0}
+"""How many times as many, again, with so many units for vectors: where there is one, all else takes
+twice the cycles, and the third cache gives four times as much in each."""
 
 
 def choose_winograd(
@@ -128,7 +131,7 @@ def _until_done(w: WinogradPlan, made: float, target: Target) -> float:
     even = -(-chunks // cores) if chunks < 8 * cores else chunks / cores
     claimed = min(each / 10, 400.0) * chunks / cores
     more = w.panels * width(w.plan.form.dtype) * (1.0 - TAPS * TAPS / w.arranged)
-    return each * (even + 0.15) + claimed + more / cores / _COLD
+    return each * (even + 0.1) + claimed + more / cores / _COLD
 
 
 def _item(w: WinogradPlan, made: float, target: Target) -> float:
@@ -140,10 +143,11 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
         cycles += times * w.tall * TILE * _storing(w, wide)
     cycles += vectors * w.channels * _FILTER * w.late
     held = sum(w.scratch) * bytes_of
-    cycles *= 1.0 + held / target.l2 / 8
+    cycles *= 1.0 + held / target.l2 / 16 * target.units
     if w.panels * bytes_of + held <= target.l2 * 3 // 4:
         return cycles
-    return cycles + w.arranged * w.channels * w.lanes.length * bytes_of / _BYTES
+    brought = w.arranged * w.channels * w.lanes.length * bytes_of
+    return cycles + brought / (_BYTES * _FASTER[target.units])
 
 
 def _elements(w: WinogradPlan) -> float:

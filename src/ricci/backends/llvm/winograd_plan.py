@@ -165,6 +165,11 @@ class WinogradPlan:
         """Terms that are added one by one; there may be fewer left in the end."""
         return -(-self.channels // -(-self.channels // _STRETCH))
 
+    def late_matrix(self, vectors: int) -> int:
+        """The same of the 16 matrices of filters that an item makes for a panel."""
+        lanes = self.plan.lanes
+        return _odd(self.stretch * vectors * lanes, lanes)
+
     @property
     def choices(self) -> tuple[Index, ...]:
         """What an item of a batch has a value of."""
@@ -179,7 +184,7 @@ class WinogradPlan:
         """Elements of a copied box, of the matrices, of their products, of a line of tiles of
         results, and of the sums of filters."""
         results = TILE * TILE * self.wide * self.plan.panel
-        filters = POINTS * self.stretch * self.plan.panel * self.late
+        filters = POINTS * self.late_matrix(self.plan.vectors) * self.late
         return self.box.elements, POINTS * self.matrix, POINTS * self.sums, results, filters
 
 

@@ -21,7 +21,7 @@ from .winograd_plan import TAPS, TILE, Axis, WinogradPlan
 
 Values = Sequence[str]
 _WINDOW = TILE + TAPS - 1
-_AHEAD = 2048
+_AHEAD = 8192
 """Bytes ahead of filters that are brought near meanwhile: they come from far away."""
 _UNROLLED = 4
 """Vectors of a line of tiles that are written out, so that masks are made once."""
@@ -372,7 +372,7 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
         found = both_ways(square, lambda g: arithmetic.of_filter(g, half))
         to = element(b, scalar, "%u", plus(b, times(b, c.index, stride), v.index))
         for number, value in enumerate(x for row in found for x in row):
-            _store(b, w, value, element(b, scalar, to, str(number * w.stretch * stride)))
+            _store(b, w, value, element(b, scalar, to, str(number * w.late_matrix(vectors))))
     b.line("ret void")
     return b.text()
 

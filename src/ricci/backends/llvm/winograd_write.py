@@ -215,7 +215,7 @@ class _Writer:
         own = element(b, self.scalar, panel, str(begin * TAPS * TAPS * stride))
         b.line(f"call void @{filter_function(vectors)}(ptr {own}, ptr {self.at[4]}, i64 {count})")
         with b.loop(0, POINTS) as point:
-            filters = times(b, point.index, w.stretch * stride)
+            filters = times(b, point.index, w.late_matrix(vectors))
             filters = element(b, self.scalar, self.at[4], filters)
             for row, rows in self._rows():
                 self._tile(point.index, filters, begin, row, rows, vectors)
