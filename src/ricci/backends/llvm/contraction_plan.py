@@ -42,8 +42,9 @@ _STREAMS = 8
 """Rows of a big operand that are read at the same time, at least."""
 _PER_ROW = 4
 """More of these for each row of the other: sums go to memory and back once for all of them."""
-_APART = 16
-"""Of these whole pages apart, which fall on the same lines of the caches, at most."""
+_APART, _APART_IN_FEW = 16, 6
+"""Of these whole pages apart, which fall on the same lines of the caches, at most; and where the
+first cache has eight ways or fewer."""
 _FEW = 8
 """With this many rows, time goes by reading the other operand."""
 _FEW_PANELS = 6
@@ -197,7 +198,8 @@ def _plan(
     most = min(exact, _panel_depth(rows, bytes_of, target))
     if streams:
         pages = step_of(vector, depth.indices, strides) * bytes_of % PAGE == 0
-        most = min(_APART if pages else _MORE_EXACT, max(_STREAMS, _PER_ROW * broadcast.extent))
+        room = _APART if target.l1 > 8 * PAGE else _APART_IN_FEW
+        most = min(room if pages else _MORE_EXACT, max(_STREAMS, _PER_ROW * broadcast.extent))
     depth = _blocked(depth, most)
     plan = Plan(
         form,

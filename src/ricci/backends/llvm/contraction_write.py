@@ -41,6 +41,9 @@ from .packing import Block, write_packing
 from .target import PAGE
 from .tile_step import ahead_of
 
+_ASKED = 12
+"""Stretches of rows of a streamed matrix that are asked for before a tile needs them, at least."""
+
 
 def write_contraction(plan: Plan, strides: Strides) -> KernelCode:
     """The code of a plan, and of what prepares its constant operands."""
@@ -267,7 +270,8 @@ class ContractionWriter:
         if plan.vector_source == "prepared":
             return ahead_of(b_step, self.form.dtype)
         if plan.is_streamed:
-            return plan.panel
+            # a tile of few rows is done before memory answers
+            return plan.panel * max(1, _ASKED // plan.depth.most)
         if plan.vector_source == "packed" or plan.outer == 1:
             return 0
         assert access is not None
