@@ -20,6 +20,8 @@ _CALL = 70.0
 
 _LINE = 2.2
 """Cycles to bring a line of the cache near, on average, beside other work."""
+_PART = 4.0
+"""More to store a part of a vector, where there is one unit for vectors."""
 TURN = 120.0
 """Cycles to turn round a square of results."""
 
@@ -65,7 +67,7 @@ def _item(w: WindowPlan, target: Target) -> float:
             for count, vectors in equal_pieces(w.vectors, plan.vectors):
                 tile = deep * clash * _step(rows * lines_of, vectors, w, target)
                 tile += _CALL * w.blocks
-                tile += _storing(rows * lines_of, vectors, w)
+                tile += _storing(rows * lines_of, vectors, w, target)
                 cycles += calls * repeat * times * count * tile
     # what does not stay in the first cache takes longer to read again
     held = w.rows.elements + w.columns.elements
@@ -103,7 +105,7 @@ def _lines(rows: int, w: WindowPlan) -> float:
     return met * (3.0 if step >= PAGE else 1.0)  # and pages to be found out
 
 
-def _storing(rows: int, vectors: int, w: WindowPlan) -> float:
+def _storing(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
     """Cycles of storing the results of a tile, in vectors along one of its sides."""
     plan = w.plan
     along, length, times = w.lane, plan.lanes, rows * vectors
@@ -112,6 +114,8 @@ def _storing(rows: int, vectors: int, w: WindowPlan) -> float:
         along, length, times = w.row, rows, vectors * plan.lanes
         turned = TURN * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
     step = w.result.get(along, 0)
+    if plan.across and rows % plan.lanes and target.units == 1:
+        turned += _PART * times
     return turned + times * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)
 
 
