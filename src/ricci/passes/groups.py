@@ -26,8 +26,9 @@ from .rows import Rows, extent, is_known
 from .siblings import has_reuse
 from .views import Views, root_of
 
-LEAST_ROW, MOST_ROW = 1 << 8, 512 << 10
-"""Bytes of a row: shorter ones are not worth a call of each kernel, longer ones leave the cache."""
+LEAST_ROW, MOST_ROW = 1 << 8, 6 << 20
+"""Bytes of a row: shorter ones are not worth a call of each kernel, longer ones leave the caches,
+the third one too."""
 LEAST_ROWS = 32
 LEAST_BYTES = 128 << 10
 """Of all rows: what is less stays in the cache anyway."""

@@ -348,13 +348,15 @@ def _stretches(group: Group) -> Iterator[Stretch]:
 def _wanted_next(group: Group, number: int, frame: Frame, block: int) -> dict[Tensor, int]:
     """The tensors of which the next block is wanted soon, and how many bytes on that is.
 
-    The second kernel that reads a tensor brings it to the cache: the first finds it in none.
+    The last kernel that reads a tensor brings it to the cache, unless that is the first, which
+    finds it in none: it does most with what it reads, and has time to wait.
     """
     made = {t for k in group.kernels for t in tensors_written(k)}
     read = [{a.tensor: a for a in accesses(*expressions_of(k))} for k in group.kernels]
     ahead = {}
     for tensor, access in read[number].items():
-        if tensor not in made and sum(tensor in r for r in read[:number]) == 1:
+        is_last = not any(tensor in r for r in read[number + 1 :])
+        if tensor not in made and is_last and any(tensor in r for r in read[:number]):
             step = flat_form(access, frame).indices.get(group.shared[-1])
             if isinstance(step, int):
                 ahead[tensor] = step * block * width(tensor.dtype)

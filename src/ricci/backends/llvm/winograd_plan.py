@@ -40,6 +40,8 @@ TAPS, TILE, POINTS = 3, 2, 16
 """The filter's length, the results of a tile along an index, and products for each tile."""
 _STRETCH = 128
 """Terms that are added one by one, at most."""
+_AGAIN = 2
+"""How often sums of the same filters may be made in a call, so that they need not be kept."""
 _WINDOW = TILE + TAPS - 1
 
 
@@ -146,9 +148,10 @@ class WinogradPlan:
 
     @property
     def late(self) -> bool:
-        """Whether an item makes the sums of the filters itself."""
+        """Whether an item makes the sums of the filters itself; few do so for the same lanes."""
         of_filter = POINTS * self.channels * self.plan.padded * width(self.plan.form.dtype)
-        return self.items == extent_of(self.lanes.number) and of_filter > self.near
+        times = self.items // extent_of(self.lanes.number)
+        return times <= _AGAIN and of_filter > self.near
 
     @property
     def arranged(self) -> int:
