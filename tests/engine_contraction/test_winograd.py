@@ -23,6 +23,8 @@ from .cases import Case, binary, convolution, index, size_of
 from .test_prepared import TARGETS, Drawn, Strides, compare
 
 HOST = host()
+TWO_UNITS = replace(HOST, vector_bytes=64, registers=32, l1=48 << 10, l2=2 << 20, cores=2, units=2)
+"""What choices are asked for, whatever machine this is."""
 
 
 class Small(Drawn):
@@ -92,7 +94,20 @@ def test_random_convolutions() -> None:
     assert any(size_of(plan.lanes.number) > 1 for plan in plans)
     assert any(plan.channels > 128 for plan in plans)
     assert {plan.late for plan in plans} == {True, False}
-    assert any(plan.late and plan.channels > 128 for plan in plans)
+
+
+@pytest.mark.parametrize("tall", [0, 2], ids=["once", "again for other lines"])
+def test_filters_that_stay_in_no_cache_are_made_late(tall: int) -> None:
+    case = convolution(1, (160, 40), (7, 6), 3, pad=1, bias=True)
+    target = replace(HOST, l2=1 << 12)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    schedule = Winograd("right", 3, 2, tall, 0, 0)
+    plan = plan_of(form, schedule, {}, target, case.constant)
+    assert not isinstance(plan, str)
+    assert plan.late and plan.channels > plan.stretch
+    assert plan.items == (2 if tall else 1)
+    compare(case, schedule, {}, target)
 
 
 def test_a_large_image_is_computed_so_by_choice() -> None:
@@ -124,7 +139,13 @@ def test_few_channels_or_cold_weights_are_not_worth_it() -> None:
         convolution(1, (4, 64), (28, 28), 3, pad=1),
         convolution(1, (512, 512), (7, 7), 3, pad=1),
     ):
-        assert not isinstance(choose(case.kernel, {}, HOST, case.constant), Winograd)
+        assert not isinstance(choose(case.kernel, {}, TWO_UNITS, case.constant), Winograd)
+
+
+def test_cold_weights_are_worth_it_where_arithmetic_takes_longer() -> None:
+    case = convolution(1, (512, 512), (7, 7), 3, pad=1)
+    one = replace(TWO_UNITS, units=1, l1=32 << 10, l2=1 << 20)
+    assert isinstance(choose(case.kernel, {}, one, case.constant), Winograd)
 
 
 def test_it_can_be_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
