@@ -92,7 +92,8 @@ def test_groups(name: str) -> None:
     ("sizes", "want"),
     [
         ({"N": 2, "M": 10, "K": 6000}, [1, 1, 1]),  # too few rows
-        ({"N": 8, "M": 10, "K": 90000}, [2, 1]),  # with the result, rows are too long
+        ({"N": 8, "M": 10, "K": 90_000}, [3]),  # the third cache holds a row
+        ({"N": 8, "M": 10, "K": 900_000}, [2, 1]),  # not with the result
         ({"N": 8, "M": 10, "K": 100}, [1, 1, 1]),  # it is all small
         ({"N": 64, "M": 10, "K": 100}, [3]),  # a row is all of M
         ({"N": 64, "M": 1, "K": 600}, [3]),

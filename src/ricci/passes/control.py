@@ -41,6 +41,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import all_steps, free_symbols, loop_results, step_tensors, tensors_read
 from .control_state import LoopState, assign, store
+from .deviations import split_deviations
 from .fuse import fuse
 from .groups import group_kernels
 from .in_place import keep_place
@@ -195,7 +196,7 @@ class _Lowerer:
         kernels = split_long(merge_siblings(kernels, views, constant))
         kernels = split_products(kernels, constant, views)
         self.views |= views
-        kernels = self.parts.find(kernels, results)
+        kernels = split_deviations(self.parts.find(kernels, results), self.views)
         return group_kernels(kernels, self.views, constant, results)
 
     def _stands_for(self, tensor: Tensor, live: set[Tensor]) -> bool:

@@ -26,9 +26,9 @@ from .rows import Rows, extent, is_known
 from .siblings import has_reuse
 from .views import Views, root_of
 
-LEAST_ROW, MOST_ROW = 1 << 8, 6 << 20
-"""Bytes of a row: shorter ones are not worth a call of each kernel, longer ones leave the caches,
-the third one too."""
+LEAST_ROW, LONG_ROW, MOST_ROW = 1 << 8, 512 << 10, 6 << 20
+"""Bytes of a row: shorter ones are not worth a call of each kernel, long ones leave a core's own
+caches, and longer ones the third, too."""
 LEAST_ROWS = 32
 LEAST_BYTES = 128 << 10
 """Of all rows: what is less stays in the cache anyway."""
@@ -126,11 +126,24 @@ def _is_possible(rows: Rows) -> bool:
 
 def _is_worthwhile(rows: Rows) -> bool:
     size = _size(rows)
-    return size >= LEAST_ROW and rows.count() * size >= LEAST_BYTES and _is_possible(rows)
+    if size < LEAST_ROW or rows.count() * size < LEAST_BYTES or not _is_possible(rows):
+        return False
+    return size <= LONG_ROW or _again(rows) > LONG_ROW // 2
+
+
+def _again(rows: Rows) -> int:
+    """Bytes that several kernels touch at a point of the shared indices."""
+    users = Counter(t for k in rows.kernels for t in tensors_touched(k))
+    return sum(size for t, size in _sizes(rows).items() if users[t] > 1)
 
 
 def _size(rows: Rows) -> int:
     """Bytes that are touched at a point of the shared indices."""
+    return sum(_sizes(rows).values())
+
+
+def _sizes(rows: Rows) -> dict[Tensor, int]:
+    """The same of each tensor."""
     sizes: dict[Tensor, int] = {}
     for access in rows.accesses():
         plain = [s.index for s in access.subscripts]
@@ -138,7 +151,7 @@ def _size(rows: Rows) -> int:
         count //= math.prod(extent(i) for i in rows.shared if any(i is j for j in plain))
         size = count * access.dtype.numpy().itemsize
         sizes[access.tensor] = max(size, sizes.get(access.tensor, 0))
-    return sum(sizes.values())
+    return sizes
 
 
 def _result(rows: Rows) -> list[Kernel]:
