@@ -93,6 +93,8 @@ def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
     """The large tensors that are read along the vectors, once."""
     if plan.vector is None or plan.terms > 1:  # several rows at a time are found by themselves
         return {}
+    if kernel.reduced and not is_stored_each_step(kernel) and _looks_ahead(frame):
+        return {}
     along, uses = plan.vector.index, uses_of(kernel, frame)
     read = [u for u in uses if not u.target and u.access.tensor not in frame.local]
     accesses = {u.access for u in read}
@@ -103,6 +105,10 @@ def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
         if tensors.count(u.access.tensor) == 1 and is_read_once(u)
     }
+
+
+def _looks_ahead(frame: Frame) -> bool:
+    return frame.target is not None and frame.target.looks_ahead
 
 
 def _distance(use: Use, plan: Plan) -> int:
