@@ -52,6 +52,7 @@ from .parts import Parts
 from .places import Places
 from .product_parts import split_products
 from .prune import remove_dead
+from .recompute import compute_again
 from .siblings import merge_siblings
 from .views import Views, count_of, find_views, root_of
 
@@ -197,7 +198,8 @@ class _Lowerer:
         kernels = split_products(kernels, constant, views)
         self.views |= views
         kernels = split_deviations(self.parts.find(kernels, results), self.views)
-        return group_kernels(kernels, self.views, constant, results)
+        kernels = group_kernels(kernels, self.views, constant, results)
+        return compute_again(kernels, self.views, results)
 
     def _stands_for(self, tensor: Tensor, live: set[Tensor]) -> bool:
         """Whether a tensor has the bytes of one of these."""

@@ -116,7 +116,7 @@ class _Fusion:
             new = inline(kernel, producer)
         elif alone and not is_map(producer) and is_map(kernel):
             new = with_epilogue(producer, kernel)
-        if new is None or _is_too_large(new):
+        if new is None or is_too_large(new):
             return None
         new = made_of_both(new, producer, kernel)
         self._replace(position, kernel, new)
@@ -173,7 +173,7 @@ class _Fusion:
         self, position: int, kernel: Reduce, new: Reduce | None, producer: Reduce
     ) -> Reduce | None:
         """Put a kernel in the place of two, whose result may now have a finer shape."""
-        if new is None or _is_too_large(new):
+        if new is None or is_too_large(new):
             return None
         new = made_of_both(new, producer, kernel)
         self._replace(position, kernel, new)
@@ -230,7 +230,8 @@ def _is_pair(value: Expr) -> bool:
     return isinstance(value, Binary) and len(accesses(value)) >= 2
 
 
-def _is_too_large(kernel: Reduce) -> bool:
+def is_too_large(kernel: Reduce) -> bool:
+    """Whether nothing more should be put into a kernel."""
     exprs = expressions_of(kernel)
     nodes = sum(1 for _ in walk(*exprs))
     return nodes > MOST_NODES or len(tensors_touched(kernel)) > MOST_TENSORS

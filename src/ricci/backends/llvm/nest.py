@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...ir.loops import Fill, Group, Kernel, Reduce, Scatter
 from ...ir.nodes import ZERO, Index, Tensor
@@ -109,7 +110,8 @@ def _reduce(
 def _nest(nest: ReduceNest, plan: Plan, frame: Frame) -> KernelCode:
     nest.emit()
     chunks = nest.shares.chunks
-    return _code(frame, chunks, plan.work, plan.chunks, lambda other: shares_of(plan, other).chunks)
+    code = _code(frame, chunks, plan.work, plan.chunks, lambda other: shares_of(plan, other).chunks)
+    return replace(code, scratch=nest.scratch)
 
 
 def _code(

@@ -29,9 +29,8 @@ from .emit_types import width
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .kernels import KernelCode, Prepare, Strides
-from .nest_plan import CHUNK_NS, MOST_CHUNKS, flat_form, make_plan
+from .nest_plan import CHUNK_NS, MOST_CHUNKS, flat_form, is_large, make_plan
 from .nest_reduce import ReduceNest
-from .nest_stream import is_large
 from .packing import write_packing
 from .schedule import Chain
 from .sizes import likely, product, sizes_of
@@ -198,7 +197,9 @@ class _Writer:
         plan = make_plan(kernel, frame, self.target)
         self.work += plan.work * self.points
         plan = replace(plan, leading=0, blocks=1, chunks=1)
-        ReduceNest(kernel, plan, frame).emit_within(group.shared, "%begin", few)
+        nest = ReduceNest(kernel, plan, frame)
+        self.own_scratch = max(self.own_scratch, nest.scratch)
+        nest.emit_within(group.shared, "%begin", few)
         frame.builder.line("ret void")
         return frame.builder.text()
 
@@ -302,7 +303,7 @@ class _Writer:
                 self._place(rooms, plus(b, begin, times(b, loop.index, few)))
             at = plus(b, first, loop.index)
             for kernel in self.stretches[number]:
-                self._call(_name(kernel), "%scratch", at, "0")
+                self._call(_name(kernel), self.own, at, "0")
 
     def _call_product(self, number: int, block: str, first: str, per: int) -> None:
         """A product at a block; its panels are packed where they are others than before."""

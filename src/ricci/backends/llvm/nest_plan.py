@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir.loops import Reduce
-from ...ir.nodes import Access, Apply, Expr, Index, Local
+from ...ir.nodes import Access, Apply, Expr, Index, Local, Tensor
 from ...ir.rewrite import accesses, children, free_indices, walk
 from ...ir.special import SPECIAL
 from .emit import Frame
 from .emit_access import Linear, Ranges, is_within, linear, needs_check, range_of
 from .emit_types import width
-from .nest_choice import choice_of, dtypes_of, prefix_of
+from .nest_choice import choice_of, dtypes_of, is_stored_each_step, prefix_of
 from .sizes import (
     Size,
     least,
@@ -25,6 +25,7 @@ from .sizes import (
     minus,
     most,
     plus,
+    product,
     quotient,
     size_of,
     sizes_of,
@@ -40,6 +41,12 @@ _FEW = 1
 """Vectors at once where functions take all of 16 registers: the processor overlaps turns itself."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
+LARGE = 16 << 20
+"""Bytes of a tensor that no cache of a core holds."""
+_KEPT_BYTES, _LEAST_KEPT = 16 << 10, 16
+"""Accumulators kept in memory, which is the first cache, and the fewest vectors of them."""
+_LEAST_TERMS, _TERMS = 16, 8
+"""Terms for which they are kept, and how many at a time: the processor follows so many rows."""
 _FAR = 1 << 20
 """Stands for a stride that is not known."""
 
@@ -82,6 +89,10 @@ class Plan:
     """About how many instructions a tile may have with its inner loops written out."""
     wanted: int = 1
     """How many chunks there should be."""
+    kept: int = 0
+    """Vectors of results whose accumulators are in memory while all of them take `terms` terms at
+    a time, so that long stretches of each row are read; 0 if those of a tile are in registers."""
+    terms: int = 1
 
 
 @dataclass(slots=True)
@@ -194,6 +205,7 @@ def make_plan(kernel: Reduce, frame: Frame, target: Target) -> Plan:
         (reduced if over_reduced else outer).remove(vector)
     plan = Plan(outer, reduced, vector, over_reduced, least_lanes(lanes, vector), fixed)
     _tile(kernel, plan, uses, target)
+    _keep(kernel, plan, uses, target)
     share(kernel, plan)
     return plan
 
@@ -310,6 +322,67 @@ def is_torn(plan: Plan, use: Use) -> bool:
     steps = [use.form.indices.get(x.index, 0) for x in plan.reduced]
     size = width(use.access.tensor.dtype)
     return any(isinstance(step, int) and abs(step) * size >= PAGE for step in steps)
+
+
+def _keep(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> None:
+    """Keep accumulators in memory where tiles would read a little of each of many rows that come
+    from beyond the caches: rows that follow each other are read one by one, others several at a
+    time."""
+    if plan.rows > 1 or not can_keep(kernel, plan, uses):
+        return
+    assert plan.vector is not None and isinstance(plan.vector.extent, int)
+    extent, along = plan.vector.extent, plan.vector.index
+    count, terms = -(-extent // plan.lanes), math.prod(likely(x.extent) for x in plan.reduced)
+    far = [
+        u
+        for u in uses
+        if u.inner and u.form.indices.get(along) == 1
+        if is_large(u.access.tensor) and is_read_once(u)
+    ]
+    if not far or terms < _LEAST_TERMS or count <= plan.vectors:
+        return
+    points = math.prod(likely(x.extent) for x in plan.outer)
+    most = max(_LEAST_KEPT, _KEPT_BYTES // kept_bytes(kernel, plan.lanes))
+    most = max(_LEAST_KEPT, min(most, count * points // (4 * target.cores)))
+    pieces = -(-count // most)
+    plan.kept, plan.vectors = -(-count // pieces), 1
+    last = plan.reduced[-1].index
+    follow = pieces == 1 and all(u.form.indices.get(last) == extent for u in far)
+    plan.terms = 1 if follow else _TERMS
+
+
+def can_keep(kernel: Reduce, plan: Plan, uses: Sequence[Use]) -> bool:
+    """Whether accumulators can be kept in memory."""
+    if plan.vector is None or plan.over_reduced or not plan.reduced or not kernel.values:
+        return False
+    if is_stored_each_step(kernel) or not all(width(d) >= 4 for d in dtypes_of(kernel)):
+        return False
+    extent = plan.vector.extent
+    if not isinstance(extent, int) or not all(isinstance(x.extent, int) for x in plan.reduced):
+        return False
+    again = {t.tensor for t in kernel.targets} & {u.access.tensor for u in uses if not u.target}
+    whole = extent % plan.lanes == 0 or (not again and extent > plan.lanes)
+    return whole and not any(is_dynamic(u.access) for u in uses)
+
+
+def kept_bytes(kernel: Reduce, lanes: int) -> int:
+    """The bytes of the accumulators of a vector of results."""
+    return sum(width(d) * lanes for d in dtypes_of(kernel))
+
+
+def is_large(tensor: Tensor) -> bool:
+    """Whether no cache of a core holds a tensor."""
+    size = product(sizes_of(tensor.shape))
+    return isinstance(size, int) and size * width(tensor.dtype) >= LARGE
+
+
+def is_read_once(use: Use) -> bool:
+    """Whether most elements of a tensor are read, each once: so what is behind one is wanted."""
+    if use.form.others:
+        return False
+    points = likely(product([size_of(i.extent) for i in use.form.indices]))
+    size = likely(product(sizes_of(use.access.tensor.shape)))
+    return size <= 2 * points <= 2 * size
 
 
 def _vectors_of_row(kernel: Reduce, vector: Loop, lanes: int) -> int:
@@ -434,7 +507,7 @@ def _blocks(plan: Plan, wanted: float) -> int:
     if plan.leading == len(plan.outer):
         if plan.vector is None or plan.over_reduced:
             return 1
-        unit = plan.lanes * plan.vectors
+        unit = plan.lanes * max(plan.vectors, plan.kept)
         return max(1, min(math.ceil(wanted), math.ceil(likely(plan.vector.extent) / unit)))
     if plan.leading == len(plan.outer) - 1:
         row = plan.outer[plan.leading]

@@ -12,7 +12,8 @@ from .emit import FULL, Frame, Mask, Place, Point
 from .emit_types import scalar_type, splat, with_lanes
 from .nest_choice import better
 from .nest_extreme import Watch
-from .nest_loops import Bound, Cell, LoopNest, Places
+from .nest_kept import KeptNest
+from .nest_loops import Bound, Cell, Places
 from .nest_plan import Loop, Plan
 
 STRETCH = 64
@@ -21,7 +22,7 @@ _AGAIN = ("min", "max", "and", "or")
 """Reductions to which a term may come twice: the last vector may begin earlier."""
 
 
-class ReduceNest(LoopNest):
+class ReduceNest(KeptNest):
     """The body of one kernel."""
 
     def __init__(self, kernel: Reduce, plan: Plan, frame: Frame) -> None:

@@ -7,11 +7,22 @@ from collections.abc import Mapping, Sequence
 from ...ir.loops import Reduce
 from ...ir.nodes import Index
 from .emit import Frame
-from .nest_plan import Loop, Plan, can_lie_along, lanes_of, least_lanes, loops_of, share, uses_of
+from .nest_plan import (
+    Loop,
+    Plan,
+    can_keep,
+    can_lie_along,
+    lanes_of,
+    least_lanes,
+    loops_of,
+    share,
+    uses_of,
+)
 from .schedule import Nest, impossible
 from .target import Target
 
 MOST_LANES, MOST_ROWS, MOST_CELLS, MOST_CHUNKS, MOST_UNROLLED = 64, 16, 32, 4096, 4000
+MOST_KEPT = 1 << 12
 """Of what makes code long, or does not fit: no schedule has more."""
 
 
@@ -32,6 +43,8 @@ def schedule_of(kernel: Reduce, plan: Plan) -> Nest:
         plan.vectors,
         plan.wanted,
         plan.unroll,
+        plan.kept,
+        plan.terms,
     )
 
 
@@ -60,6 +73,9 @@ def scheduled_plan(kernel: Reduce, schedule: Nest, frame: Frame, target: Target)
     )  # fmt: skip
     plan.vectors = s.vectors if vector is not None else 1
     plan.rows = s.rows if plan.outer else 1
+    plan.kept, plan.terms = s.kept, s.terms
+    if s.kept and not can_keep(kernel, plan, uses):
+        raise impossible("its accumulators cannot be kept in memory", kernel.name)
     if s.lanes > 4 * max(lanes_of(kernel, uses, target), 4):
         raise impossible(f"vectors of {s.lanes} elements are too long", kernel.name)
     share(kernel, plan, s.chunks)
@@ -71,6 +87,8 @@ def _check(kernel: Reduce, s: Nest) -> None:
         raise impossible(f"vectors cannot have {s.lanes} elements", kernel.name)
     if not (0 < s.rows <= MOST_ROWS and s.vectors and s.rows * s.vectors <= MOST_CELLS):
         raise impossible(f"no tile has {s.rows} rows of {s.vectors} vectors", kernel.name)
+    if not (0 <= s.kept <= MOST_KEPT and 0 < s.terms <= MOST_ROWS):
+        raise impossible(f"{s.terms} terms of {s.kept} vectors are too many", kernel.name)
     if not 0 < s.chunks <= MOST_CHUNKS:
         raise impossible(f"there cannot be {s.chunks} chunks", kernel.name)
     if s.unroll > MOST_UNROLLED:

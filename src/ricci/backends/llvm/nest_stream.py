@@ -16,11 +16,8 @@ from ...ir.nodes import Tensor
 from .emit import Frame
 from .emit_types import width
 from .nest_choice import is_stored_each_step
-from .nest_plan import Plan, Use, is_torn, uses_of
-from .sizes import likely, product, size_of, sizes_of
+from .nest_plan import Plan, Use, is_large, is_read_once, is_torn, uses_of
 
-LARGE = 16 << 20
-"""Bytes of a tensor that no cache of a core holds."""
 AHEAD = 2048
 _LEAST, _LINE = 16, 64
 """Bytes of a vector."""
@@ -44,12 +41,6 @@ def _is_wanted(use: Use, frame: Frame) -> bool:
     """Whether a target is large, and not read again soon."""
     tensor = use.access.tensor
     return is_large(tensor) and tensor not in frame.local and tensor not in frame.reread
-
-
-def is_large(tensor: Tensor) -> bool:
-    """Whether no cache of a core holds a tensor."""
-    size = product(sizes_of(tensor.shape))
-    return isinstance(size, int) and size * width(tensor.dtype) >= LARGE
 
 
 def _is_whole(use: Use, plan: Plan, shifted: bool) -> bool:
@@ -100,17 +91,24 @@ def _write_either_way(targets: Sequence[Use], frame: Frame, body: Callable[[], N
 
 def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
     """The large tensors that are read along the vectors, once."""
-    if plan.vector is None:
+    if plan.vector is None or plan.terms > 1:  # several rows at a time are found by themselves
         return {}
-    along, read = plan.vector.index, [u for u in uses_of(kernel, frame) if not u.target]
+    if kernel.reduced and not is_stored_each_step(kernel) and _looks_ahead(frame):
+        return {}
+    along, uses = plan.vector.index, uses_of(kernel, frame)
+    read = [u for u in uses if not u.target and u.access.tensor not in frame.local]
     accesses = {u.access for u in read}
     tensors = [a.tensor for a in accesses]
     return {
         u.access.tensor: _distance(u, plan)
         for u in read
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
-        if tensors.count(u.access.tensor) == 1 and _is_read_once(u, frame)
+        if tensors.count(u.access.tensor) == 1 and is_read_once(u)
     }
+
+
+def _looks_ahead(frame: Frame) -> bool:
+    return frame.target is not None and frame.target.looks_ahead
 
 
 def _distance(use: Use, plan: Plan) -> int:
@@ -119,12 +117,3 @@ def _distance(use: Use, plan: Plan) -> int:
     if is_torn(plan, use):
         return plan.vectors * plan.lanes * width(use.access.tensor.dtype)
     return AHEAD
-
-
-def _is_read_once(use: Use, frame: Frame) -> bool:
-    """Whether most elements of a tensor are read, each once: so what is behind one is wanted."""
-    if use.form.others or use.access.tensor in frame.local:
-        return False
-    points = likely(product([size_of(i.extent) for i in use.form.indices]))
-    size = likely(product(sizes_of(use.access.tensor.shape)))
-    return size <= 2 * points <= 2 * size

@@ -66,7 +66,8 @@ class Nest:
     no loop. The loop over `vector` (-1: none) goes in steps of `lanes` elements, and `vectors` of
     these at once; of the `outer` loops, the outermost first, the last does `rows` steps at once.
     The work is divided into at most `chunks`, and inner loops are written out as long as a tile has
-    about `unroll` instructions.
+    about `unroll` instructions. Accumulators of `kept` vectors are in memory, if that is not 0, and
+    take `terms` terms at a time.
     """
 
     template: ClassVar[str] = "nest"
@@ -78,6 +79,8 @@ class Nest:
     vectors: int
     chunks: int
     unroll: int
+    kept: int = 0
+    terms: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,12 @@ class Target:
         return f"+{feature}" in _flags(self.features)
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether the processor itself asks for what follows rows that are only read, beyond the
+        ends of pages, too."""
+        return self.cpu.startswith("znver")
+
+    @property
     def fused(self) -> bool:
         """Whether a multiply-add is one instruction."""
         return self.has("fma") or not self.triple.startswith("x86_64")

@@ -1,0 +1,85 @@
+"""Large tensors that are computed again where they are read.
+
+Requires: kernels in their final order, in groups where these are worthwhile. Ensures: a map is not
+done, and its tensor not there, if no cache holds that, if it is cheaper to compute an element than
+to store it and read it, and if the readers are as fast with what it is made of. Does not: touch
+what a group makes or reads, which is in the cache, or what sums of products read.
+
+Example: `exp(x[i, j] - m[j])` of columns, whose sum divides it: the sum and the quotient are one
+pass each over `x`, and nothing else is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..ir import shapes
+from ..ir.loops import Kernel, Reduce, tensors_touched, tensors_written
+from ..ir.nodes import Apply, Tensor
+from ..ir.rewrite import accesses, walk
+from .fuse import inline, is_map, is_too_large, made_of_both
+from .rows import is_known
+from .views import Views, root_of
+
+LARGE = 16 << 20
+"""Bytes of a tensor that no cache of a core holds."""
+_CHEAP = frozenset({"abs", "ceil", "copysign", "exp", "floor", "fma", "sqrt", "trunc"})
+"""Functions that take no longer than memory takes for an element."""
+_FUNCTIONS, _NODES, _READERS = 1, 12, 2
+"""The most functions and nodes of what is computed again, and the most kernels that do so."""
+
+
+def compute_again(
+    kernels: Sequence[Kernel], views: Views, results: Iterable[Tensor]
+) -> list[Kernel]:
+    """The kernels, without maps that their readers compute."""
+    kept = {*results, *views, *views.values()}
+    out = list(kernels)
+    for producer in kernels:
+        if isinstance(producer, Reduce) and _is_cheap(producer, kept):
+            out = _without(out, producer, views)
+    return out
+
+
+def _is_cheap(kernel: Reduce, kept: set[Tensor]) -> bool:
+    """Whether a kernel is a map that takes no longer than its elements take to memory."""
+    if not is_map(kernel) or len(kernel.targets) != 1 or not is_known(kernel):
+        return False
+    target, nodes = kernel.targets[0].tensor, list(walk(*kernel.initial))
+    functions = [x.function for x in nodes if isinstance(x, Apply)]
+    if len(nodes) > _NODES or len(functions) > _FUNCTIONS or not _CHEAP.issuperset(functions):
+        return False
+    read = {a.tensor for a in accesses(*kernel.initial)}
+    large = [t for t in read if _bytes(t) >= LARGE]
+    small = _bytes(large[0]) <= _bytes(target) if large else True
+    return target not in kept and _bytes(target) >= LARGE and len(large) <= 1 and small
+
+
+def _bytes(tensor: Tensor) -> int:
+    size = 1
+    for extent in tensor.shape:
+        size *= shapes.as_int(extent) or 0
+    return size * tensor.dtype.numpy().itemsize
+
+
+def _without(kernels: list[Kernel], producer: Reduce, views: Views) -> list[Kernel]:
+    """The kernels with a map in its readers; as they were if some reader cannot compute it."""
+    target = producer.targets[0].tensor
+    own = {root_of(a.tensor, views) for a in accesses(*producer.initial)}
+    first = next((n for n, k in enumerate(kernels) if k is producer), None)
+    if first is None:
+        return kernels
+    out = kernels[:first]
+    readers = 0
+    for kernel in kernels[first + 1 :]:
+        written = tensors_written(kernel)
+        if target in written or own.intersection(root_of(t, views) for t in written):
+            return kernels
+        if target in tensors_touched(kernel):
+            new = inline(kernel, producer) if isinstance(kernel, Reduce) else None
+            readers += 1
+            if new is None or is_too_large(new) or readers > _READERS:
+                return kernels
+            kernel = made_of_both(new, producer, new)
+        out.append(kernel)
+    return out if readers else kernels

@@ -1,0 +1,67 @@
+"""Large tensors that are computed again where they are read: which they are, and the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ricci
+from ricci.dtypes import Types
+from ricci.ir.interpret import interpret
+from ricci.ir.loops import Program, tensors_touched
+from ricci.passes import recompute
+from ricci.passes.pipeline import lower
+
+HEAD = "def f(float(N, M) X, float(M) Z)"
+SIZES = {"N": 40, "M": 70}
+POWERS = "m(j) max=! X(i, j)  e(i, j) = exp(X(i, j) - m(j))  s(j) +=! e(i, j)"
+CASES = {
+    "softmax over columns": (f"-> (m, s, O) {{ {POWERS}  O(i, j) = e(i, j) / s(j) }}", True),
+    "what is a result": (f"-> (m, s, e, O) {{ {POWERS}  O(i, j) = e(i, j) / s(j) }}", False),
+    "two functions": (
+        "-> (s, O) { e(i, j) = exp(sqrt(fabs(X(i, j))))  s(j) +=! e(i, j)"
+        "  O(i, j) = e(i, j) / s(j) }", False),
+    "a function that takes long": (
+        "-> (s, O) { e(i, j) = sin(X(i, j))  s(j) +=! e(i, j)  O(i, j) = e(i, j) / s(j) }", False),
+    "of two large ones": (
+        "-> (s, O) { e(i, j) = X(i, j) * X(N - 1 - i, j) where i in 0:N  s(j) +=! e(i, j)"
+        "  O(i, j) = e(i, j) - s(j) }", True),
+    "more readers": (
+        f"-> (m, s, t, O) {{ {POWERS}  t(j) max=! e(i, j) * Z(j)"
+        "  O(i, j) = e(i, j) / s(j) + t(j) }", False),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recompute, "LARGE", 1 << 10)
+
+
+def lowered(text: str) -> Program:
+    graph = ricci.tc.define(text)["f"].graph
+    return lower(graph, {s: SIZES[s.name] for s in graph.symbols}, Types())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_computed_again(name: str) -> None:
+    rest, again = CASES[name]
+    text = HEAD + rest
+    if "Z(" not in rest:
+        text = text.replace(", float(M) Z", "")
+    touched = {t.name.split(".")[-1] for k in lowered(text).kernels for t in tensors_touched(k)}
+    assert ("e" not in touched) == again
+    function = ricci.tc.define(text, threads=2)["f"]
+    r = np.random.default_rng(3)
+    arrays = {
+        p.name: r.normal(size=[SIZES[str(e)] for e in p.shape]).astype(np.float32)
+        for p in function.inputs
+    }
+    want = interpret(function.graph, arrays)
+    for port, value in zip(function.outputs, function(*arrays.values()), strict=True):
+        np.testing.assert_allclose(np.asarray(value), want[port.name], 1e-4, 1e-4)
+
+
+def test_small_ones_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recompute, "LARGE", 1 << 20)
+    text = HEAD.replace(", float(M) Z", "") + CASES["softmax over columns"][0]
+    assert any(t.name.endswith("e") for k in lowered(text).kernels for t in tensors_touched(k))
