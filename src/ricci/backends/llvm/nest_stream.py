@@ -16,6 +16,7 @@ from ...ir.nodes import Tensor
 from .emit import Frame
 from .emit_types import width
 from .nest_choice import is_stored_each_step
+from .nest_phase import runs_of
 from .nest_plan import Plan, Use, is_torn, uses_of
 from .sizes import likely, product, size_of, sizes_of
 
@@ -27,15 +28,23 @@ _LEAST, _LINE = 16, 64
 
 
 def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
-    """What a kernel writes past the caches: all of it, or nothing."""
+    """What a kernel writes past the caches: all of it, or nothing; of targets that are written
+    as one, the first."""
     if plan.vector is None or not isinstance(plan.vector.extent, int):
         return []
-    targets = [u for u in uses_of(kernel, frame) if u.target]
+    runs = runs_of(kernel, plan.vector.index, frame)
+    uses = [u for u in uses_of(kernel, frame) if u.target]
+    inside = {n + k for n, count in runs.items() for k in range(1, count)}
+    targets = [u for n, u in enumerate(uses) if n not in inside]
+    steps = [runs.get(n, 1) for n in range(len(uses)) if n not in inside]
     scans = is_stored_each_step(kernel)
     if not scans and (plan.over_reduced or plan.vector.extent % plan.lanes or frame.written):
         return []
     shifted = scans and plan.over_reduced
-    if not all(_is_wanted(u, frame) and _is_whole(u, plan, shifted) for u in targets):
+    if not all(
+        _is_wanted(u, frame) and _is_whole(u, n, plan, shifted)
+        for u, n in zip(targets, steps, strict=True)
+    ):
         return []
     return targets
 
@@ -52,9 +61,10 @@ def is_large(tensor: Tensor) -> bool:
     return isinstance(size, int) and size * width(tensor.dtype) >= LARGE
 
 
-def _is_whole(use: Use, plan: Plan, shifted: bool) -> bool:
-    """Whether vectors of a target are at multiples of their size, but for where it begins; those
-    that are `shifted` are made so that they are, whatever the first lane is."""
+def _is_whole(use: Use, step: int, plan: Plan, shifted: bool) -> bool:
+    """Whether vectors of a target, which steps over so many elements, are at multiples of their
+    size, but for where it begins; those that are `shifted` are made so that they are, whatever
+    the first lane is."""
     assert plan.vector is not None
     along, size = plan.vector.index, width(use.access.tensor.dtype)
     bytes = plan.lanes * size
@@ -63,7 +73,9 @@ def _is_whole(use: Use, plan: Plan, shifted: bool) -> bool:
     steps = {i: n for i, n in use.form.indices.items() if i not in plan.fixed}
     rest = [n for i, n in steps.items() if i is not along]
     rest += [] if shifted else [use.form.constant]
-    return steps.get(along) == 1 and all(isinstance(n, int) and n * size % bytes == 0 for n in rest)
+    return steps.get(along) == step and all(
+        isinstance(n, int) and n * size % bytes == 0 for n in rest
+    )
 
 
 def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], None]) -> None:
