@@ -23,7 +23,7 @@ from .sizes import likely, product, size_of, sizes_of
 LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
 AHEAD = 2048
-_LEAST, _LINE = 16, 64
+_LEAST, LINE = 16, 64
 """Bytes of a vector."""
 
 
@@ -42,14 +42,14 @@ def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
         return []
     shifted = scans and plan.over_reduced
     if not all(
-        _is_wanted(u, frame) and _is_whole(u, n, plan, shifted)
+        is_wanted(u, frame) and _is_whole(u, n, plan, shifted)
         for u, n in zip(targets, steps, strict=True)
     ):
         return []
     return targets
 
 
-def _is_wanted(use: Use, frame: Frame) -> bool:
+def is_wanted(use: Use, frame: Frame) -> bool:
     """Whether a target is large, and not read again soon."""
     tensor = use.access.tensor
     return is_large(tensor) and tensor not in frame.local and tensor not in frame.reread
@@ -68,7 +68,7 @@ def _is_whole(use: Use, step: int, plan: Plan, shifted: bool) -> bool:
     assert plan.vector is not None
     along, size = plan.vector.index, width(use.access.tensor.dtype)
     bytes = plan.lanes * size
-    if not _LEAST <= bytes <= _LINE or use.form.others:
+    if not _LEAST <= bytes <= LINE or use.form.others:
         return False
     steps = {i: n for i, n in use.form.indices.items() if i not in plan.fixed}
     rest = [n for i, n in steps.items() if i is not along]
@@ -85,24 +85,25 @@ def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], 
     ahead = frame.ahead
     frame.ahead = {**_read_ahead(kernel, plan, frame), **ahead}
     if targets:
-        _write_either_way(targets, frame, body)
+        write_either_way([u.access.tensor for u in targets], frame, body)
     else:
         body()
     frame.ahead = ahead
 
 
-def _write_either_way(targets: Sequence[Use], frame: Frame, body: Callable[[], None]) -> None:
+def write_either_way(targets: Sequence[Tensor], frame: Frame, body: Callable[[], None]) -> None:
+    """The body twice: with stores past the caches, if all targets begin at a line, and without."""
     b = frame.builder
-    places = [frame.pointer(u.access.tensor) for u in targets]
+    places = [frame.pointer(t) for t in targets]
     bits = [b.pure(f"ptrtoint ptr {p} to i64", p) for p in places]
     whole = bits[0]
     for other in bits[1:]:
         whole = b.pure(f"or i64 {whole}, {other}", whole, other)
-    rest = b.pure(f"and i64 {whole}, {_LINE - 1}", whole)
+    rest = b.pure(f"and i64 {whole}, {LINE - 1}", whole)
     arms = b.branches(b.pure(f"icmp eq i64 {rest}, 0", rest))
     b.declare("!0 = !{i32 1}")
     with arms.then():
-        frame.streams = frozenset(u.access.tensor for u in targets)
+        frame.streams = frozenset(targets)
         body()
         b.line("fence seq_cst")  # other threads see these stores only after it
         frame.streams = frozenset()
