@@ -20,6 +20,21 @@ def test_transposes(shape: tuple[int, int], dtype: str) -> None:
     np.testing.assert_array_equal(ricci.tc.define(text, threads=2)["f"](x), x.T)
 
 
+@pytest.mark.parametrize("shape", [(2048, 2064), (2064, 2050), (2050, 2064)])
+def test_past_the_caches(shape: tuple[int, int]) -> None:
+    """Where results begin at a line, and where they do not."""
+    text = "def f(float(N, M) X) -> (Y) { Y(j, i) = X(i, j) where i in 0:N, j in 0:M }"
+    x = np.random.default_rng(0).random(shape, np.float32)
+    run = ricci.tc.define(text, threads=2)["f"]
+    np.testing.assert_array_equal(run(x), x.T)
+    space = np.empty(x.size + 17, np.float32)
+    for first in (0, 1):
+        at = -(space.ctypes.data // 4) % 16 + first
+        out = space[at : at + x.size].reshape(x.T.shape)
+        run(x, out=out)
+        np.testing.assert_array_equal(out, x.T)
+
+
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_permutations(order: tuple[int, ...]) -> None:
     indices = [f"i{k}" for k in range(4)]

@@ -593,6 +593,6 @@ class Point:
 
     # ------------------------------------------------------------------ memory
 
-    def store(self, access: Access, value: Value) -> None:
-        """Write an element per lane, where the mask is on."""
-        emit_memory.store(self, access, value)
+    def store(self, access: Access, *values: Value) -> None:
+        """Write an element per lane, where the mask is on; of several values in turn."""
+        emit_memory.store(self, access, *values)

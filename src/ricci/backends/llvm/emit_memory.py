@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dtypes import DType
 from ...ir.nodes import Access, Tensor
 from . import emit_arith
 from .builder import Builder, split_operand
+from .emit_near import window_of
 from .emit_parts import Address, Value
 from .emit_types import memory_type, splat, tag, width, with_lanes
 
@@ -17,8 +19,37 @@ if TYPE_CHECKING:
 
 def load(point: Point, access: Access) -> Value:
     """The element of an access in each lane."""
+    picked = _picked(point, access)
+    if picked is not None:
+        return as_value(point, access.tensor, picked, True)
     raw, vector = _read(point, access.tensor, point.address(access))
     return as_value(point, access.tensor, raw, vector)
+
+
+def _picked(point: Point, access: Access) -> str | None:
+    """The elements of an access whose lanes are known to be near one another, but neither next to
+    one another nor the same, as a border that repeats: one vector, and lanes picked from it."""
+    window = window_of(point, access)
+    if window is None:
+        return None
+    address = point.address(window.access)
+    stable = access.tensor not in point.frame.written
+    if address.offsets is not None or address.stride or address.mask.all is not None:
+        return None
+    if address.mask.each is not point.mask.each:
+        return None
+    type, align, lanes = memory_type(access.tensor.dtype), width(access.tensor.dtype), point.lanes
+    full = with_lanes(type, lanes)
+    if window.room >= lanes:
+        raw = point.b.load(full, address.pointer, align, stable)
+    else:
+        flags = ", ".join(f"i1 {str(k < window.room).lower()}" for k in range(lanes))
+        name = f"llvm.masked.load.{tag(type, lanes)}.p0"
+        where = f"ptr {address.pointer}"
+        raw = _masked_read(point, name, full, where, align, f"<{flags}>", stable)
+    chosen = ", ".join(f"i32 {k}" for k in window.picks)
+    text = f"shufflevector {full} {raw}, {full} poison, <{lanes} x i32> <{chosen}>"
+    return point.b.pure(text, raw)
 
 
 def as_value(point: Point, tensor: Tensor, raw: str, vector: bool) -> Value:
@@ -99,44 +130,83 @@ def _masked_read(
     return point.b.stable(text, pointer, mask) if stable else point.b.op(text)
 
 
-def store(point: Point, access: Access, value: Value) -> None:
-    """Write an element per lane, where the mask is on."""
+def store(point: Point, access: Access, *values: Value) -> None:
+    """Write an element per lane, where the mask is on; several values, each lane's in turn, where
+    the access steps over as many."""
     address = point.address(access)
     dtype = access.tensor.dtype
+    raws = [_to_memory(point, value, dtype) for value in values]
+    type, align, lanes = memory_type(dtype), width(dtype), point.lanes
+    if lanes == 1:
+        place = _safe(point, address.pointer, address.mask.all)
+        point.b.line(f"store {type} {raws[0]}, ptr {place}, align {align}")
+        return
+    if address.offsets is None and address.stride == -1:
+        _store_backwards(point, type, align, address, raws[0])
+        return
+    if address.offsets is None and address.stride == len(values):
+        _store_next(point, access, address, raws)
+        return
+    full, bits = with_lanes(type, lanes), with_lanes("i1", lanes)
+    name = f"llvm.masked.scatter.{tag(type, lanes)}.v{lanes}p0"
+    where = f"<{lanes} x ptr> {_pointers(point, type, address)}"
+    point.b.declare(f"declare void @{name}({full}, <{lanes} x ptr>, i32, {bits})")
+    mask = point.mask_text(address.mask)
+    point.b.line(f"call void @{name}({full} {raws[0]}, {where}, i32 {align}, {bits} {mask})")
+
+
+def _to_memory(point: Point, value: Value, dtype: DType) -> str:
+    """A value as it is in memory, in all lanes."""
     if value.dtype is DType.INT and dtype is DType.INT64:
         value = Value(value.text, dtype, value.vector)  # an index as it is
     assert value.dtype == dtype, f"{value.dtype} stored to {dtype}"
-    type, align, lanes = memory_type(dtype), width(dtype), point.lanes
-    if lanes == 1:
-        raw = emit_arith.to_memory(point.b, value.text, dtype, 1)
-        place = _safe(point, address.pointer, address.mask.all)
-        point.b.line(f"store {type} {raw}, ptr {place}, align {align}")
-        return
-    raw, full = (
-        emit_arith.to_memory(point.b, point.vector(value), dtype, lanes),
-        with_lanes(type, lanes),
-    )
-    if address.offsets is None and address.stride == -1:
-        _store_backwards(point, type, align, address, raw)
-        return
-    contiguous = address.offsets is None and address.stride == 1
-    if contiguous and address.mask.is_full:
-        past = access.tensor in point.frame.streams
-        kind = f"align {lanes * align}, !nontemporal !0" if past else f"align {align}"
-        point.b.line(f"store {full} {raw}, ptr {address.pointer}, {kind}")
-        if access.tensor in point.frame.followed:
-            other = Access(point.frame.followed[access.tensor], access.subscripts)
-            prefetch(point.b, point.address(other).pointer, 0, write=True)
-        return
-    mask = f"{with_lanes('i1', lanes)} {point.mask_text(address.mask)}"
-    name = f"llvm.masked.{'store' if contiguous else 'scatter'}.{tag(type, lanes)}."
-    where = f"ptr {address.pointer}"
-    if not contiguous:
-        where = f"<{lanes} x ptr> {_pointers(point, type, address)}"
-    name += "p0" if contiguous else f"v{lanes}p0"
-    place = split_operand(where)[0]
-    point.b.declare(f"declare void @{name}({full}, {place}, i32, {with_lanes('i1', lanes)})")
-    point.b.line(f"call void @{name}({full} {raw}, {where}, i32 {align}, {mask})")
+    return emit_arith.to_memory(point.b, point.vector(value), dtype, point.lanes)
+
+
+def _store_next(point: Point, access: Access, address: Address, raws: list[str]) -> None:
+    """Write vectors next to one another, in which lanes of all take turns."""
+    b, lanes = point.b, point.lanes
+    type, align = memory_type(access.tensor.dtype), width(access.tensor.dtype)
+    full, bits = with_lanes(type, lanes), with_lanes("i1", lanes)
+    masks = [""] * len(raws)
+    if not address.mask.is_full:
+        masks = interleaved(b, "i1", lanes, [point.mask_text(address.mask)] * len(raws))
+    past = access.tensor in point.frame.streams
+    kind = f"align {lanes * align}, !nontemporal !0" if past else f"align {align}"
+    for k, raw in enumerate(interleaved(b, type, lanes, raws)):
+        place = address.pointer
+        if k:
+            place = b.pure(f"getelementptr {type}, ptr {place}, i64 {k * lanes}", place)
+        if not masks[k]:
+            b.line(f"store {full} {raw}, ptr {place}, {kind}")
+            continue
+        name = f"llvm.masked.store.{tag(type, lanes)}.p0"
+        b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
+        b.line(f"call void @{name}({full} {raw}, ptr {place}, i32 {align}, {bits} {masks[k]})")
+    if address.mask.is_full and access.tensor in point.frame.followed:
+        other = Access(point.frame.followed[access.tensor], access.subscripts)
+        prefetch(b, point.address(other).pointer, 0, write=True)
+
+
+def interleaved(b: Builder, type: str, lanes: int, vectors: Sequence[str]) -> list[str]:
+    """As many vectors, in which lanes of all take turns: the first lanes, then the second."""
+    full, count = with_lanes(type, lanes), len(vectors)
+    out = []
+    for k in range(count):
+        places = [divmod(n, count) for n in range(k * lanes, (k + 1) * lanes)]
+        value = vectors[0]
+        for n in range(1, count):
+            # lanes of those before are in place from the second time on
+            before = [lane if n > 1 else at for lane, (at, _) in enumerate(places)]
+            picks = [
+                lanes + at if own == n else old
+                for (at, own), old in zip(places, before, strict=True)
+            ]
+            chosen = ", ".join(f"i32 {p}" for p in picks)
+            text = f"shufflevector {full} {value}, {full} {vectors[n]}, <{lanes} x i32> <{chosen}>"
+            value = b.pure(text, value, vectors[n])
+        out.append(value)
+    return out
 
 
 def _store_backwards(point: Point, type: str, align: int, address: Address, raw: str) -> None:

@@ -17,11 +17,12 @@ from .emit import Frame
 from .emit_types import width
 from .kernels import KernelCode, Strides
 from .nest_group import write_group
+from .nest_phase import by_phases
 from .nest_plan import MOST_CHUNKS, Plan, make_plan
 from .nest_reduce import ReduceNest
 from .nest_scan import ScanNest, recurrence
 from .nest_scatter import ScatterNest
-from .nest_schedule import schedule_of, scheduled_plan
+from .nest_schedule import MOST_UNROLLED, schedule_of, scheduled_plan
 from .nest_share import shares_of, write_count
 from .nest_turn import TurnNest, plan_turned
 from .schedule import Nest
@@ -51,7 +52,18 @@ def choose(kernel: Reduce, strides: Strides, target: Target) -> Nest | None:
     """The schedule of a kernel for which none is given; None if there is nothing to do."""
     if _is_empty(kernel.domain) or plan_turned(kernel, Frame(strides), target) is not None:
         return None
-    return schedule_of(kernel, make_plan(kernel, Frame(strides), target))
+    kernel, plan = _planned(kernel, Frame(strides), target)
+    return schedule_of(kernel, plan)
+
+
+def _planned(kernel: Reduce, frame: Frame, target: Target) -> tuple[Reduce, Plan]:
+    """A reduction, by phases if it has any, and its plan."""
+    phases = by_phases(kernel, frame)
+    if phases is None:
+        return kernel, make_plan(kernel, frame, target)
+    plan = make_plan(phases, frame, target)
+    plan.unroll = MOST_UNROLLED  # what depends on the phase becomes numbers
+    return phases, plan
 
 
 def _fill(kernel: Fill, frame: Frame) -> KernelCode:
@@ -101,8 +113,9 @@ def _reduce(
             tiles = TurnNest(kernel, turned, frame)
             tiles.emit()
             return _code(frame, tiles.chunks, turned.work)
-        plan = make_plan(kernel, frame, target)
+        kernel, plan = _planned(kernel, frame, target)
     else:
+        kernel = by_phases(kernel, frame) or kernel
         plan = scheduled_plan(kernel, schedule, frame, target)
     return _nest(ReduceNest(kernel, plan, frame), plan, frame)
 

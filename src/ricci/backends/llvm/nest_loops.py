@@ -22,6 +22,7 @@ from .emit_access import extent_of
 from .emit_types import vector_type, with_lanes
 from .mathlib_core import Reals
 from .nest_choice import choice_of, dtypes_of, with_steps
+from .nest_phase import runs_of
 from .nest_plan import Loop, Plan, interior
 from .nest_share import shares_of
 from .nest_stream import write_streamed
@@ -63,6 +64,10 @@ class LoopNest(ABC):
             x for x, (a, z) in self.interiors.items() if (a, z) != (0, size_of(x.extent))
         }
         self.unrolled = self._unrolled()
+        self.runs: dict[int, int] = {}
+        """Targets that are written as one, and how many."""
+        if plan.vector is not None and plan.lanes > 1 and not plan.over_reduced:
+            self.runs = runs_of(kernel, plan.vector.index, frame)
         read = {a.tensor for a in accesses(*kernel.initial, *kernel.values, *kernel.results)}
         frame.written.update(read.intersection(t.tensor for t in kernel.targets))
         self.repeatable = not frame.written
@@ -320,7 +325,10 @@ class LoopNest(ABC):
                 spot = Place(None, extent - lanes, lanes > 1)
                 self._tile([Cell({**p, index: spot}, FULL, inside) for p in rows])
                 continue
-            for at, vectors in self._steps(start, stop, max(count, 1)):
+            steps = self._steps(start, stop, max(count, 1))
+            if isinstance(start, int) and isinstance(stop, int) and stop - start == 2 and not count:
+                steps = ((at, 1) for at in (start, start + 1))  # lanes at the border are known
+            for at, vectors in steps:
                 self._vector_tile(rows, at, vectors, known, border=count == 0)
 
     def _ends_inside(self, extent: Bound, low: Bound, high: Bound) -> bool:
@@ -333,8 +341,12 @@ class LoopNest(ABC):
     def _is_regular(self, index: Index, extent: int) -> bool:
         """Whether no vector needs a mask: the last may begin earlier, and compute some elements
         again."""
-        whole = extent % self.plan.lanes == 0 or (self.repeatable and extent > self.plan.lanes)
+        whole = extent % self.plan.lanes == 0 or self._may_begin_earlier(extent)
         return whole and index not in self.guarded
+
+    def _may_begin_earlier(self, extent: int) -> bool:
+        """Whether the last vector may compute some elements again."""
+        return self.repeatable and extent > self.plan.lanes
 
     def _whole_row(self, rows: list[Places], index: Index, extent: int, ranges: Ranges) -> None:
         """A row without a mask: several vectors at once, and then those that are left."""
@@ -359,7 +371,7 @@ class LoopNest(ABC):
             tail = tail and not (isinstance(extent, int) and (at + 1) * lanes <= extent)
         else:
             place = Place(self.b.pure(f"mul nuw nsw i64 {at}, {lanes}", at), 0, lanes > 1)
-        if tail and isinstance(extent, int) and self._is_regular(index, extent):
+        if tail and isinstance(extent, int) and self._may_begin_earlier(extent):
             tail = False
             if place.base is None:
                 place = Place(None, extent - lanes, True)
@@ -499,12 +511,13 @@ class LoopNest(ABC):
             point = self._point(cell, {})
             group = totals[n * width : (n + 1) * width]
             self._hold(point, group, wide and point.lanes > 1)
-            stores += [
-                (point, target, point.value(x))
-                for target, x in zip(self.kernel.targets, self.kernel.results, strict=True)
-            ]
-        for point, target, value in stores:
-            point.store(target, value)
+            stores.append((point, [point.value(x) for x in self.kernel.results]))
+        for point, values in stores:
+            at = 0
+            while at < len(values):
+                count = self.runs.get(at, 1)
+                point.store(self.kernel.targets[at], *values[at : at + count])
+                at += count
 
     @abstractmethod
     def _horizontal(self, cells: list[Cell]) -> list[str]:

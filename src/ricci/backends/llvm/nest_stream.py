@@ -16,45 +16,57 @@ from ...ir.nodes import Tensor
 from .emit import Frame
 from .emit_types import width
 from .nest_choice import is_stored_each_step
+from .nest_phase import runs_of
 from .nest_plan import Plan, Use, is_large, is_read_once, is_torn, uses_of
 
 AHEAD = 2048
-_LEAST, _LINE = 16, 64
+_LEAST, LINE = 16, 64
 """Bytes of a vector."""
 
 
 def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
-    """What a kernel writes past the caches: all of it, or nothing."""
+    """What a kernel writes past the caches: all of it, or nothing; of targets that are written
+    as one, the first."""
     if plan.vector is None or not isinstance(plan.vector.extent, int):
         return []
-    targets = [u for u in uses_of(kernel, frame) if u.target]
+    runs = runs_of(kernel, plan.vector.index, frame)
+    uses = [u for u in uses_of(kernel, frame) if u.target]
+    inside = {n + k for n, count in runs.items() for k in range(1, count)}
+    targets = [u for n, u in enumerate(uses) if n not in inside]
+    steps = [runs.get(n, 1) for n in range(len(uses)) if n not in inside]
     scans = is_stored_each_step(kernel)
     if not scans and (plan.over_reduced or plan.vector.extent % plan.lanes or frame.written):
         return []
     shifted = scans and plan.over_reduced
-    if not all(_is_wanted(u, frame) and _is_whole(u, plan, shifted) for u in targets):
+    if not all(
+        is_wanted(u, frame) and _is_whole(u, n, plan, shifted)
+        for u, n in zip(targets, steps, strict=True)
+    ):
         return []
     return targets
 
 
-def _is_wanted(use: Use, frame: Frame) -> bool:
+def is_wanted(use: Use, frame: Frame) -> bool:
     """Whether a target is large, and not read again soon."""
     tensor = use.access.tensor
     return is_large(tensor) and tensor not in frame.local and tensor not in frame.reread
 
 
-def _is_whole(use: Use, plan: Plan, shifted: bool) -> bool:
-    """Whether vectors of a target are at multiples of their size, but for where it begins; those
-    that are `shifted` are made so that they are, whatever the first lane is."""
+def _is_whole(use: Use, step: int, plan: Plan, shifted: bool) -> bool:
+    """Whether vectors of a target, which steps over so many elements, are at multiples of their
+    size, but for where it begins; those that are `shifted` are made so that they are, whatever
+    the first lane is."""
     assert plan.vector is not None
     along, size = plan.vector.index, width(use.access.tensor.dtype)
     bytes = plan.lanes * size
-    if not _LEAST <= bytes <= _LINE or use.form.others:
+    if not _LEAST <= bytes <= LINE or use.form.others:
         return False
     steps = {i: n for i, n in use.form.indices.items() if i not in plan.fixed}
     rest = [n for i, n in steps.items() if i is not along]
     rest += [] if shifted else [use.form.constant]
-    return steps.get(along) == 1 and all(isinstance(n, int) and n * size % bytes == 0 for n in rest)
+    return steps.get(along) == step and all(
+        isinstance(n, int) and n * size % bytes == 0 for n in rest
+    )
 
 
 def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], None]) -> None:
@@ -64,24 +76,25 @@ def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], 
     ahead = frame.ahead
     frame.ahead = {**_read_ahead(kernel, plan, frame), **ahead}
     if targets:
-        _write_either_way(targets, frame, body)
+        write_either_way([u.access.tensor for u in targets], frame, body)
     else:
         body()
     frame.ahead = ahead
 
 
-def _write_either_way(targets: Sequence[Use], frame: Frame, body: Callable[[], None]) -> None:
+def write_either_way(targets: Sequence[Tensor], frame: Frame, body: Callable[[], None]) -> None:
+    """The body twice: with stores past the caches, if all targets begin at a line, and without."""
     b = frame.builder
-    places = [frame.pointer(u.access.tensor) for u in targets]
+    places = [frame.pointer(t) for t in targets]
     bits = [b.pure(f"ptrtoint ptr {p} to i64", p) for p in places]
     whole = bits[0]
     for other in bits[1:]:
         whole = b.pure(f"or i64 {whole}, {other}", whole, other)
-    rest = b.pure(f"and i64 {whole}, {_LINE - 1}", whole)
+    rest = b.pure(f"and i64 {whole}, {LINE - 1}", whole)
     arms = b.branches(b.pure(f"icmp eq i64 {rest}, 0", rest))
     b.declare("!0 = !{i32 1}")
     with arms.then():
-        frame.streams = frozenset(u.access.tensor for u in targets)
+        frame.streams = frozenset(targets)
         body()
         b.line("fence seq_cst")  # other threads see these stores only after it
         frame.streams = frozenset()

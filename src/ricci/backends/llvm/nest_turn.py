@@ -19,6 +19,7 @@ from .emit import Frame, Place
 from .emit_memory import as_value
 from .emit_types import memory_type, width, with_lanes
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, Loop, Use, is_dynamic, lanes_of, loops_of, uses_of
+from .nest_stream import LINE, is_wanted, write_either_way
 from .target import Target
 
 PIECE_BYTES = 16
@@ -50,6 +51,8 @@ class TurnPlan:
     near_block: int
     along_block: int
     across_block: int
+    streams: bool = False
+    """Whether each vector is a line that is written past the caches, if it lies as it should."""
 
     @property
     def pieces(self) -> int:
@@ -100,7 +103,28 @@ def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None
         return None
     others.remove(best)
     others.sort(key=lambda x: -abs(steps[x.index] or 0))
-    return _blocked(turned, along, best, others, fixed, sides[0], sides[1])
+    plan = _blocked(turned, along, best, others, fixed, sides[0], sides[1])
+    return _streamed(plan, [u for u in uses if u.target], frame)
+
+
+def _streamed(plan: TurnPlan, targets: Sequence[Use], frame: Frame) -> TurnPlan:
+    """The plan past the caches, if all results are large and vectors whole lines. There is no need
+    for runs then, which go to as many pages as a tile has rows."""
+    if known(plan.along) % plan.lanes or plan.near is not None:
+        return plan
+    if not all(is_wanted(u, frame) and _is_lines(u, plan) for u in targets):
+        return plan
+    return replace(plan, streams=True, along_block=1)
+
+
+def _is_lines(use: Use, plan: TurnPlan) -> bool:
+    """Whether vectors of a target are lines, but for where it begins."""
+    size = width(use.access.tensor.dtype)
+    steps = [n for i, n in use.form.indices.items() if i not in (plan.along.index, *plan.fixed)]
+    steps.append(use.form.constant)
+    return plan.lanes * size == LINE and all(
+        isinstance(n, int) and n * size % LINE == 0 for n in steps
+    )
 
 
 def _side(extent: int, lanes: int) -> int:
@@ -170,6 +194,13 @@ class TurnNest:
 
     def emit(self) -> None:
         """All chunks from `%begin` to `%end`."""
+        if not self.plan.streams:
+            self._pieces()
+            return
+        targets = [t.tensor for t in self.kernel.targets]
+        write_either_way(targets, self.frame, self._pieces)
+
+    def _pieces(self) -> None:
         plan = self.plan
         ends = [self._part(at) for at in ("%begin", "%end")]
         with self.b.loop(ends[0], ends[1]) as loop:

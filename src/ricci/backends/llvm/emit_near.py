@@ -1,0 +1,80 @@
+"""Lanes of an access that are known, and near one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...ir.nodes import Access, Expr, Remap, Subscript, Symbol, integer
+from ...ir.rewrite import free_indices, nodes_through_locals
+from ...ir.shapes_evaluate import evaluate
+from .emit_access import is_within
+from .sizes import sizes_of
+
+if TYPE_CHECKING:
+    from .emit import Point
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """An access to the first element of a window, how many elements there are from there on, and
+    where each lane is among them."""
+
+    access: Access
+    room: int
+    picks: tuple[int, ...]
+
+
+def window_of(point: Point, access: Access) -> Window | None:
+    """The window of an access one of whose subscripts, along which elements are contiguous, is
+    remapped: the others are the same in all lanes, and the values of all its indices known."""
+    along = {i for i, place in point.places.items() if place.vector}
+    if point.lanes == 1 or len(along) != 1:
+        return None
+    wide = [d for d, s in enumerate(access.subscripts) if along & {*free_indices(*_parts(s))}]
+    if len(wide) != 1 or point.frame.strides(access.tensor)[wide[0]] != 1:
+        return None
+    subscript, extent = access.subscripts[wide[0]], sizes_of(access.tensor.shape)[wide[0]]
+    if not isinstance(extent, int) or not isinstance(subscript.rule, Remap):
+        return None
+    if is_within(subscript.index, extent, point.ranges):
+        return None
+    lanes = _lanes(point, subscript, extent)
+    if lanes is None:
+        return None
+    first = max(min(*lanes, extent - point.lanes), 0)
+    if max(lanes) >= first + point.lanes:
+        return None
+    subscripts = list(access.subscripts)
+    subscripts[wide[0]] = Subscript(integer(first))
+    picks = tuple(n - first for n in lanes)
+    return Window(replace(access, subscripts=tuple(subscripts)), extent - first, picks)
+
+
+def _parts(subscript: Subscript) -> tuple[Expr, ...]:
+    rule = subscript.rule
+    return (
+        (subscript.index, rule.below, rule.above) if isinstance(rule, Remap) else (subscript.index,)
+    )
+
+
+def _lanes(point: Point, subscript: Subscript, extent: int) -> list[int] | None:
+    """What a remapped subscript is in each lane, if that is known, and in range."""
+    rule = subscript.rule
+    assert isinstance(rule, Remap)
+    parts = _parts(subscript)
+    if any(isinstance(x, (Access, Symbol)) for x in nodes_through_locals(*parts)):
+        return None
+    places = {i: point.places[i] for i in free_indices(*parts)}
+    if any(place.base is not None for place in places.values()):
+        return None
+    found = []
+    for lane in range(point.lanes):
+        known = {i: p.offset + (lane if p.vector else 0) for i, p in places.items()}
+        at = evaluate(subscript.index, known)
+        if not 0 <= at < extent:
+            at = evaluate(rule.below if at < 0 else rule.above, known)
+        if not 0 <= at < extent:
+            return None
+        found.append(at)
+    return found
