@@ -41,11 +41,16 @@ def _serve() -> None:
     if word == MACHINE:
         answers.write(json.dumps(asdict(this_machine())).encode() + b"\n")
         answers.flush()
-        word = source.readline()
+        word = b""
+    runtime = Thread(target=_make_runtime, daemon=True)
+    runtime.start()
+    word = word or source.readline()
     if word:
         work = pickle.loads(source.read(int(word)))
         Thread(target=_end_with_caller, args=(source,), daemon=True).start()
-        answers.write(_answer(work))
+        answer = _answer(work)
+        runtime.join()
+        answers.write(answer)
         answers.flush()
 
 
@@ -54,9 +59,13 @@ def _end_with_caller(source: BinaryIO) -> None:
     os._exit(0)
 
 
-def _answer(work: Work) -> bytes:
-    """The image, after its hash; what the caller needs to run it is in the cache then."""
-    data = image_file.pack(work.image())
+def _make_runtime() -> None:
+    """What callers need to run an image, made for the cache while LLVM has nothing else to do."""
     for text in (threads.runtime_text(), call_text()):
         make_object(text)
+
+
+def _answer(work: Work) -> bytes:
+    """The image, after its hash."""
+    data = image_file.pack(work.image())
     return sha256(data).digest() + data

@@ -19,6 +19,7 @@ from .emit import Mask, Place
 from .emit_access import Linear, extent_of, is_within, linear, shape_of
 from .emit_types import with_lanes
 from .kernels import Strides
+from .memo import remembered
 
 Places = dict[Index, Place]
 
@@ -39,8 +40,9 @@ class Space:
         return size(self.groups[-1]) if self.groups else 1
 
 
+@remembered
 def flat_form(access: Access, strides: Strides) -> Linear:
-    """The element offset of an access, guards and checks aside."""
+    """The element offset of an access, guards and checks aside; not to be changed."""
     steps = strides.get(access.tensor)
     if steps is None:
         steps = sizes.row_major(sizes.sizes_of(access.tensor.shape))
@@ -50,6 +52,7 @@ def flat_form(access: Access, strides: Strides) -> Linear:
     return form
 
 
+@remembered
 def merge(indices: Sequence[Index], exprs: Sequence[Expr], strides: Strides) -> Space:
     """The space of some indices, as few groups as all accesses of the expressions allow."""
     indices = [i for i in indices if extent_of(i) > 1]

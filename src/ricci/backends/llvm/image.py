@@ -15,18 +15,14 @@ from ...ir.loops import Block, Choose, Kernel, Point, Program, Repeat, Stop
 from ...ir.nodes import Tensor
 from ...ir.shapes import interval
 from .alike import Codes
+from .compilation import WORTH_SHARING, Compilation
 from .emit_access import shape_of
 from .emit_types import width
-from .jit import compile_text, module_text
+from .jit import module_text
 from .kernels import KernelCode
 from .schedule import NO_SCHEDULES, Schedules
 from .steps import Image, Info, Slot, Step, StepKind
 from .target import Target
-
-WORTH_SHARING = 6000.0
-"""Rough nanoseconds of work below which a kernel runs on the caller alone."""
-_MOST_OPTIMISED = 1 << 20
-"""Text of kernels with less work than that which is worth the time of a good compilation."""
 
 
 def build(program: Program, target: Target, schedules: Schedules = NO_SCHEDULES) -> Image:
@@ -38,8 +34,12 @@ def build_parts(
     program: Program, target: Target, schedules: Schedules = NO_SCHEDULES
 ) -> tuple[Image, list[int]]:
     """The image, and the number of the first step of each of the program's actions."""
-    image, codes, starts = arrange(program, target, schedules)
-    return replace(image, code=_compile(list(codes.items()), target)), starts
+    builder = _ImageBuilder(program, target, schedules)
+    with Compilation(target) as compilation:
+        image = builder.image(compilation)
+        if builder.has_schedules_of_its_own():
+            return replace(image, code=compilation.objects()), builder.starts
+    return build_parts(program, target)
 
 
 def arrange(
@@ -48,25 +48,9 @@ def arrange(
     """The image without object code, the kernels by symbol, and the number of the first step of
     each of the program's actions."""
     builder = _ImageBuilder(program, target, schedules)
-    prepare = builder.prepared(program.prepare)
-    steps = builder.steps(program.actions)
+    image = builder.image()
     if not builder.has_schedules_of_its_own():
         return arrange(program, target)
-    image = Image(
-        (),
-        tuple(map(info, program.inputs)),
-        tuple(map(info, program.outputs)),
-        tuple(map(info, program.variables)),
-        tuple((info(t), data_of(t).tobytes()) for t in program.constants),
-        tuple(builder.kept),
-        (*prepare, *builder.packing),
-        steps,
-        program.arena,
-        len(program.symbols),
-        program.defined,
-        program.checks,
-        program.states,
-    )
     return image, builder.codes, builder.starts
 
 
@@ -74,20 +58,6 @@ def constant_tensors(program: Program) -> frozenset[Tensor]:
     """The tensors that change only when somebody sets a variable."""
     kinds = ("variable", "constant", "kept")
     return frozenset(t for t, b in program.buffers.items() if b.kind in kinds)
-
-
-def _compile(codes: list[tuple[str, KernelCode]], target: Target) -> tuple[bytes, ...]:
-    """Object files of kernels; programs that are mostly many small ones are compiled fast."""
-    good: list[tuple[str, KernelCode]] = []
-    fast: list[tuple[str, KernelCode]] = []
-    left = _MOST_OPTIMISED
-    for symbol, code in codes:
-        if code.work < WORTH_SHARING:
-            left -= len(code.text)
-        chosen = fast if code.work < WORTH_SHARING and left < 0 else good
-        chosen.append((symbol, code))
-    parts = [(part, level) for part, level in ((good, 2), (fast, 0)) if part]
-    return tuple(compile_text(module_text(p, target), target, level) for p, level in parts)
 
 
 def program_text(program: Program, target: Target, numbers: Container[int] | None = None) -> str:
@@ -127,6 +97,7 @@ class _ImageBuilder:
 
     _count: int = 0
     """How many kernels of a call there have been."""
+    _compilation: Compilation | None = None
     _above: int = 0
     """Bytes of the arena up to which there is something during an action."""
 
@@ -140,12 +111,34 @@ class _ImageBuilder:
         self._constant = constant_tensors(self.program)
         self._above = self.program.arena
 
-    def prepared(self, kernels: tuple[Kernel, ...]) -> tuple[Step, ...]:
+    def image(self, compilation: Compilation | None = None) -> Image:
+        """The image without object code, for kernels that are compiled meanwhile."""
+        self._compilation = compilation
+        program = self.program
+        prepare = self._prepared(program.prepare)
+        steps = self._steps(program.actions)
+        return Image(
+            (),
+            tuple(map(info, program.inputs)),
+            tuple(map(info, program.outputs)),
+            tuple(map(info, program.variables)),
+            tuple((info(t), data_of(t).tobytes()) for t in program.constants),
+            tuple(self.kept),
+            (*prepare, *self.packing),
+            steps,
+            program.arena,
+            len(program.symbols),
+            program.defined,
+            program.checks,
+            program.states,
+        )
+
+    def _prepared(self, kernels: tuple[Kernel, ...]) -> tuple[Step, ...]:
         """Steps that run whenever a variable is set."""
         out = [self._step(k.name, self._alike.of(k)) for k in kernels]
         return tuple(s for s in out if s.chunks)
 
-    def steps(self, block: Block) -> tuple[Step, ...]:
+    def _steps(self, block: Block) -> tuple[Step, ...]:
         """The steps of a call, with the places that each `point` writes."""
         self._rows = []
         for number, action in enumerate(block):
@@ -228,7 +221,10 @@ class _ImageBuilder:
 
     def _step(self, name: str, code: KernelCode, number: int = -1) -> Step:
         symbol = "k" + sha256(code.text.encode()).hexdigest()[:24]
-        self.codes.setdefault(symbol, code)
+        if symbol not in self.codes:
+            self.codes[symbol] = code
+            if self._compilation is not None:
+                self._compilation.add(symbol, code)
         slots = [self._places[t] for t in code.tensors]
         slots += [Slot("size", self.program.symbols.index(s), 0) for s in code.sizes]
         shared = code.chunks > 1 and code.work >= WORTH_SHARING

@@ -39,6 +39,7 @@ from .emit import Frame, Mask, Place, Point
 from .emit_access import extent_of, is_within, linear, shape_of
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
+from .memo import remembered
 from .words import HIGH_BITS
 
 
@@ -408,6 +409,7 @@ def contiguous_depth(
     return None
 
 
+@remembered
 def is_plain(access: Access) -> bool:
     """Whether all subscripts are linear and proved to be in range."""
     shape = shape_of(access.tensor.shape)
