@@ -16,7 +16,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from .nodes import (
     Access,
@@ -49,19 +49,8 @@ from .nodes import (
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct parts of an expression, in the order written; of an access its subscripts
     with what they are remapped to. `Const`, `Symbol`, `Index` and `Local` have none."""
-    match expr:
-        case Binary():
-            return (expr.lhs, expr.rhs)
-        case Access():
-            return tuple(part for s in expr.subscripts for part in subscript_parts(s))
-        case Unary() | Cast():
-            return (expr.operand,)
-        case Select():
-            return (expr.condition, expr.then, expr.otherwise)
-        case Apply():
-            return expr.arguments
-        case _:
-            return ()
+    parts = _PARTS.get(type(expr))
+    return () if parts is None else parts(expr)
 
 
 def subscript_parts(subscript: Subscript) -> tuple[Expr, ...]:
@@ -71,6 +60,21 @@ def subscript_parts(subscript: Subscript) -> tuple[Expr, ...]:
     return (subscript.index,)
 
 
+def _parts_of_access(access: Access) -> tuple[Expr, ...]:
+    return tuple([part for s in access.subscripts for part in subscript_parts(s)])
+
+
+_PARTS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Binary: operator.attrgetter("lhs", "rhs"),
+    Access: _parts_of_access,
+    Unary: lambda node: (node.operand,),
+    Cast: lambda node: (node.operand,),
+    Select: operator.attrgetter("condition", "then", "otherwise"),
+    Apply: operator.attrgetter("arguments"),
+}
+"""By class: expressions are walked more often than anything else is done."""
+
+
 def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) -> Iterator[Expr]:
     """Every node of the expressions once, parts before wholes.
 
@@ -78,15 +82,19 @@ def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) 
     """
     parts = children if parts is None else parts
     seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
+    # a node whose parts have been pushed above it is in a tuple
+    stack: list[Expr | tuple[Expr]] = [*reversed(roots)]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if isinstance(node, tuple):
+            yield node[0]
         elif id(node) not in seen:
             seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((part, False) for part in reversed(parts(node)))
+            if below := parts(node):
+                stack.append((node,))
+                stack += reversed(below)
+            else:
+                yield node
 
 
 def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
@@ -132,17 +140,19 @@ def rebuild(expr: Expr, f: Callable[[Expr], Expr], memo: dict[int, Expr] | None 
     share shared; its owner must keep the expressions alive.
     """
     done = {} if memo is None else memo
-    stack = [(expr, False)]
+    stack: list[Expr | tuple[Expr, tuple[Expr, ...]]] = [expr]
     while stack:
-        node, ready = stack.pop()
-        if id(node) in done:
-            continue
-        parts = children(node)
-        if ready or not parts:
-            done[id(node)] = f(with_children(node, tuple(done[id(p)] for p in parts)))
-        else:
-            stack.append((node, True))
-            stack.extend((part, False) for part in reversed(parts))
+        node = stack.pop()
+        if isinstance(node, tuple):
+            node, parts = node
+            if id(node) not in done:
+                done[id(node)] = f(with_children(node, tuple([done[id(p)] for p in parts])))
+        elif id(node) not in done:
+            if parts := children(node):
+                stack.append((node, parts))
+                stack += reversed(parts)
+            else:
+                done[id(node)] = f(node)
     return done[id(expr)]
 
 
