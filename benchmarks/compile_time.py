@@ -7,7 +7,8 @@ the same network as an ONNX file. Python has compiled its modules before. Memory
 the process ever had, above what it had after its imports, beside the weights and 1.3 times the
 largest intermediate tensors that are alive at once. Ricci compiles in a process of its own, which
 has ended when the weights are read: the most that this had, its imports counted, has a column, and
-so has the most that both had at a time, above what the first had after its imports.
+so has the most that it, what it has forked and its caller had at a time, above what that had after
+its imports; pages that processes share are divided among them.
 """
 
 from __future__ import annotations
@@ -119,7 +120,6 @@ class Watch:
     """The most bytes that all had together."""
 
     def __enter__(self) -> Watch:
-        self._children = Path(f"/proc/self/task/{os.getpid()}/children")
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look)
         self._thread.start()
@@ -132,9 +132,20 @@ class Watch:
     def _look(self) -> None:
         while not self._end.wait(0.02):
             with suppress(OSError):  # one has ended at this moment
-                children = self._children.read_text().split()
-                together = sum(memory("VmRSS", p) for p in ("self", *children))
-                self.most = max(self.most, together)
+                others = sum(map(share, descendants(str(os.getpid()))))
+                self.most = max(self.most, memory("VmRSS") + others)
+
+
+def descendants(process: str) -> list[str]:
+    """The processes that one has started, and those that they have, and so on."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [p for c in children for p in (c, *descendants(c))]
+
+
+def share(process: str) -> int:
+    """Bytes that a process has, its part of what it shares with others."""
+    found = re.search(r"Pss:\s*(\d+) kB", Path(f"/proc/{process}/smaps_rollup").read_text())
+    return 0 if found is None else int(found[1]) * 1024
 
 
 def in_a_process(side: str, path: Path, inputs: Path, threads: int, cache: Path) -> list[str]:

@@ -11,12 +11,13 @@ from dataclasses import asdict
 from threading import Thread
 from typing import BinaryIO
 
-from ..backends.llvm import image, threads
+from ..backends.llvm import compilation, image, threads
 from ..backends.llvm.builtin_call import call_text
 from ..hashes import sha256
 from ..passes import pipeline
 from . import image_file
 from .compiler_process import MACHINE
+from .compiler_twin import start_twin
 from .pool import make_object, this_machine
 from .work import Work
 
@@ -42,6 +43,8 @@ def _serve() -> None:
         answers.write(json.dumps(asdict(this_machine())).encode() + b"\n")
         answers.flush()
         word = b""
+    twin = start_twin()
+    compilation.elsewhere = None if twin is None else twin.compile
     runtime = Thread(target=_make_runtime, daemon=True)
     runtime.start()
     word = word or source.readline()
@@ -50,6 +53,8 @@ def _serve() -> None:
         Thread(target=_end_with_caller, args=(source,), daemon=True).start()
         answer = _answer(work)
         runtime.join()
+        if twin is not None:
+            twin.close()
         answers.write(answer)
         answers.flush()
 

@@ -1,10 +1,12 @@
 """Kernels on their way to object files: LLVM works in a thread while texts of others are made.
 
-LLVM does not hold the interpreter's lock, so the two take a core each.
+LLVM does not hold the interpreter's lock, so the two take a core each. There is one LLVM in a
+process at a time: where another process can help, the core that has made all texts is not idle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -21,11 +23,13 @@ _MOST_OPTIMISED = 1 << 20
 """Text of kernels with less work than that which is worth the time of a good compilation."""
 _BATCH = 1 << 16
 """Text that is compiled at a time, some 50 ms of LLVM: programs with less have no thread."""
+elsewhere: Callable[[str, Target, int], bytes | None] | None = None
+"""Does what `compile_text` does in another process; gives none if that is busy, or no more."""
 
 
 class Compilation:
     """Object files of kernels that are added one after the other; to be used in a `with` block,
-    which ends the work that nobody waits for. Programs that are mostly many small kernels are
+    at whose end what nobody waits for is given up. Programs that are mostly many small kernels are
     compiled fast. Which kernels share a file depends on the kernels alone."""
 
     def __init__(self, target: Target) -> None:
@@ -34,7 +38,7 @@ class Compilation:
         """What has not been asked for yet, by LLVM's level of optimisation."""
         self._sizes = {2: 0, 0: 0}
         self._left = _MOST_OPTIMISED
-        self._thread: ThreadPoolExecutor | None = None
+        self._threads: ThreadPoolExecutor | None = None
         self._asked: list[Future[bytes]] = []
 
     def __enter__(self) -> Compilation:
@@ -46,8 +50,8 @@ class Compilation:
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._thread is not None:
-            self._thread.shutdown(cancel_futures=True)
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
 
     def add(self, symbol: str, code: KernelCode) -> None:
         """A kernel under its symbol, which no other one has."""
@@ -62,7 +66,7 @@ class Compilation:
 
     def objects(self) -> tuple[bytes, ...]:
         """The files of all kernels."""
-        if self._thread is None:
+        if self._threads is None:
             return tuple(self._compile(p, level) for level, p in self._batches.items() if p)
         for level, batch in self._batches.items():
             if batch:
@@ -71,12 +75,14 @@ class Compilation:
 
     def _ask(self, level: int) -> None:
         """Let the thread compile a batch."""
-        if self._thread is None:
+        if self._threads is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._thread = ThreadPoolExecutor(1)
+            self._threads = ThreadPoolExecutor(1 if elsewhere is None else 2)
         batch, self._batches[level], self._sizes[level] = self._batches[level], [], 0
-        self._asked.append(self._thread.submit(self._compile, batch, level))
+        self._asked.append(self._threads.submit(self._compile, batch, level))
 
     def _compile(self, batch: list[tuple[str, KernelCode]], level: int) -> bytes:
-        return compile_text(module_text(batch, self._target), self._target, level)
+        text = module_text(batch, self._target)
+        found = None if elsewhere is None else elsewhere(text, self._target, level)
+        return compile_text(text, self._target, level) if found is None else found
