@@ -55,7 +55,7 @@ def load(
     if language != "skriptnd":
         return _BUILDERS[language](read_source(path), report, choice, name)
     store = Store(path, required=True) if path.is_dir() else Store(path.parent)
-    return _load_skriptnd(main_module(path), choice, store, name)
+    return _load_skriptnd(path, choice, store, name)
 
 
 def graphs(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -180,16 +180,28 @@ def _exists(path: Path) -> bool:
 
 # ------------------------------------------------------------------- SkriptND
 
+_LARGE = 32 << 20
+"""Bytes of weights from which the memory of the front end counts (9 MB, as long as the process
+lives), and who loads a model will hardly do so to look at it alone."""
 
-def _load_skriptnd(main: Main, choice: _Choice, store: Store, name: str) -> Model:
-    """The model of a main module; nothing is composed if an earlier process has done so."""
+
+def _load_skriptnd(path: Path, choice: _Choice, store: Store, name: str) -> Model:
+    """The model of a main module; nothing is composed if an earlier process has done so, or if the
+    one that will compile it can."""
+    main = main_module(path)
     key = outline.key_of(main, choice.graph, choice.attribs, choice.types)
     known = None if key is None else outline.find(key, main)
+    compiler = None
+    if known is None and key is not None and store.bytes() >= _LARGE:
+        from .runtime.compiler_process import composed
+
+        compiler = composed(path, choice.attribs, choice.graph, choice.types)
+        known = None if compiler is None else outline.find(key, main)
     if known is None:
         return _compose(main, choice, store, name, key)
     variables = Variables(known.graph, store)
     make = partial(_compose, main, choice, store, name, None, known.modules)
-    return Model.outlined(name, known, variables, make)
+    return Model.outlined(name, known, variables, make, compiler)
 
 
 def _compose(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from .frontends.skriptnd.attributes import AttributeValue
     from .frontends.skriptnd.modules import Program
     from .outline import Outline
+    from .runtime.compiler_process import Compiler
     from .runtime.executable import Executable
+    from .runtime.whole import Whole
 
 Array = NDArray[Any]
 
@@ -36,6 +39,14 @@ class Store:
 
     folder: Path | None = None
     required: bool = False
+
+    def bytes(self) -> int:
+        """How much the folder holds, in all its files."""
+        if self.folder is None or not self.required:
+            return 0
+        with suppress(OSError), os.scandir(self.folder) as entries:
+            return sum(entry.stat().st_size for entry in entries)
+        return 0
 
 
 class Variables(MutableMapping[str, Array]):
@@ -209,6 +220,8 @@ class Model:
     """What is known of the graph from an earlier process."""
     _compose: Callable[[], Model]
     """Makes the model if there is an outline alone."""
+    _compiler: Compiler | None = None
+    """A process that has composed the model, if it has just been kept."""
     keep: Callable[[Graph, str], None] | None = None
     """What is to be done with the graph and the hash of its text when it has been compiled."""
 
@@ -231,12 +244,18 @@ class Model:
 
     @classmethod
     def outlined(
-        cls, name: str, outline: Outline, variables: Variables, compose: Callable[[], Model]
+        cls,
+        name: str,
+        outline: Outline,
+        variables: Variables,
+        compose: Callable[[], Model],
+        compiler: Compiler | None = None,
     ) -> Model:
-        """A model that is composed only when somebody asks for more than an outline says."""
+        """A model that is composed only when somebody asks for more than an outline says; a
+        process may have done so already."""
         model = cls.__new__(cls)
         model.name, model.variables, model.warnings = name, variables, ()
-        model._outline, model._compose = outline, compose
+        model._outline, model._compose, model._compiler = outline, compose, compiler
         return model
 
     def __getattr__(self, name: str) -> Any:
@@ -324,7 +343,8 @@ class Model:
 
         outline = self._outline if options is None and target != "interpreter" else None
         if outline is not None and not quantize:
-            graph, whole = outline.graph, Whole(lambda: self.graph, outline.digest)
+            graph = outline.graph
+            whole = Whole(lambda: self.graph, outline.digest, self._compiler)
         else:
             graph = self.quantized().graph if quantize else self.graph
             whole = Whole(lambda: graph)
@@ -332,10 +352,23 @@ class Model:
         needed = {t.name for t in graph.variables}
         known = {n: value for n, value in self.variables.known().items() if n in needed}
         made = compile_graph(graph, known, target, threads, real, int, options=options, whole=whole)
-        if self.keep is not None and not quantize and target != "interpreter":
+        if not quantize and target != "interpreter":
+            self._keep(graph, whole)
+        return made
+
+    def kept(self) -> Graph | None:
+        """The graph, if what a later process needs of it can be kept, and is now."""
+        from .runtime.whole import Whole
+
+        if self.keep is None:
+            return None
+        self._keep(self.graph, Whole(lambda: self.graph))
+        return self.graph
+
+    def _keep(self, graph: Graph, whole: Whole) -> None:
+        if self.keep is not None:
             self.keep(graph, whole.digest)
             self.keep = None
-        return made
 
     def build(
         self,

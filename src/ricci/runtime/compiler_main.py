@@ -7,16 +7,18 @@ import os
 import pickle
 import signal
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from threading import Thread
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..backends.llvm import compilation, image, threads
 from ..backends.llvm.builtin_call import call_text
+from ..diagnostics import Error
 from ..hashes import sha256
+from ..ir.nodes import Graph
 from ..passes import pipeline
-from . import image_file
-from .compiler_process import MACHINE
+from . import compiler_process, image_file
+from .compiler_process import COMPOSE, COMPOSED, MACHINE
 from .compiler_twin import start_twin
 from .pool import make_object, this_machine
 from .work import Work
@@ -35,28 +37,47 @@ def main() -> None:
 def _serve() -> None:
     """Answer on what was standard output; nobody else's words get there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides what it means
+    compiler_process.within = True
     source = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    word = source.readline()
-    if word == MACHINE:
-        answers.write(json.dumps(asdict(this_machine())).encode() + b"\n")
-        answers.flush()
-        word = b""
     twin = start_twin()
     compilation.elsewhere = None if twin is None else twin.compile
     runtime = Thread(target=_make_runtime, daemon=True)
-    runtime.start()
-    word = word or source.readline()
+    graph = None
+    while word := source.readline():
+        if word == MACHINE:
+            answers.write(json.dumps(asdict(this_machine())).encode() + b"\n")
+        elif word.startswith(COMPOSE):
+            graph = _compose(*pickle.loads(source.read(int(word.removeprefix(COMPOSE)))))
+            answers.write(b"no\n" if graph is None else COMPOSED)
+        else:
+            break
+        answers.flush()
+        if runtime.ident is None:
+            runtime.start()
     if word:
         work = pickle.loads(source.read(int(word)))
         Thread(target=_end_with_caller, args=(source,), daemon=True).start()
-        answer = _answer(work)
+        answer = _answer(work if graph is None else replace(work, graph=graph))
+        if runtime.ident is None:
+            runtime.start()
         runtime.join()
         if twin is not None:
             twin.close()
         answers.write(answer)
         answers.flush()
+
+
+def _compose(*choice: Any) -> Graph | None:
+    """The graph of a model, whose outline is kept; none if it cannot be composed, or there is
+    something to be said about it."""
+    from ..api import load
+
+    try:
+        return load(*choice).kept()
+    except Error:
+        return None
 
 
 def _end_with_caller(source: BinaryIO) -> None:

@@ -3,11 +3,15 @@
 LLVM and the passes take some hundred megabytes that nobody needs once there is code. The process
 gets the work on its standard input, and ends when that is closed: with its caller at the latest.
 Whatever goes wrong there is no news: who asked compiles here, and sees what is the matter.
+
+A model folder with large weights is composed there too, when it is loaded: what is kept of it then
+(`outline`) is enough here, and the process goes on with the graph that it has.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,11 +37,20 @@ _START = (
 _LOOK = 0.1
 """Seconds after which an interruption is seen at the latest."""
 MACHINE = b"machine\n"
-"""Asks for the target. The work itself comes after the number of its bytes."""
+"""Asks for the target."""
+COMPOSE = b"compose "
+"""Asks to compose a model that is read from a path, and to keep its outline: with the number of the
+bytes in which it is said which. The work itself comes after the number of its bytes alone."""
+COMPOSED = b"yes\n"
+within = False
+"""Whether this is such a process."""
 
 
 class Compiler:
     """The process, which does one piece of work; to be used in a `with` block."""
+
+    has_graph = False
+    """Whether it has composed the graph of the work."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -60,6 +73,10 @@ class Compiler:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if self.is_there:
+            self.close()
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
         self._process.kill()
@@ -81,6 +98,17 @@ class Compiler:
             )
         except Exception:  # whatever it is, it is found out here then
             return None
+
+    def compose(self, *choice: object) -> bool:
+        """Let it load a model by the arguments of `load`; whether its outline is kept now."""
+        try:
+            data = pickle.dumps(choice)
+            question = COMPOSE + b"%d\n%b" % (len(data), data)
+            answer = self._answer(question, _present(self._process.stdout).readline)
+        except Exception:  # attributes that cannot be sent, pipes that break
+            return False
+        self.has_graph = answer == COMPOSED
+        return self.has_graph
 
     def image(self, work: Work) -> Image | None:
         """The image; none if there is none for any reason."""
@@ -116,15 +144,38 @@ class Compiler:
             pipe.flush()
 
 
+def composed(*choice: object) -> Compiler | None:
+    """A process that has composed a model, given by the arguments of `load`, and has kept its
+    outline; none if there can be none, or nothing to keep."""
+    try:
+        compiler = None if has_llvm() or not _is_possible() else Compiler()
+    except (OSError, ValueError):
+        return None
+    if compiler is None:
+        return None
+    try:
+        if compiler.compose(*choice):
+            return compiler
+    except BaseException:
+        compiler.close()
+        raise
+    compiler.close()
+    return None
+
+
 @contextmanager
-def on_this_machine(graph: Graph) -> Iterator[Compiler | None]:
-    """A process for a graph in the block, if there must be one to say what machine this is."""
-    started = start(graph) if is_worth(graph) and not is_machine_known() else None
+def on_this_machine(graph: Graph, there: Compiler | None) -> Iterator[Compiler | None]:
+    """A process for a graph in the block, if one is there already, or if there must be one to say
+    what machine this is."""
+    if there is not None and there.is_there:
+        started: Compiler | None = there
+    else:
+        started = start(graph) if is_worth(graph) and not is_machine_known() else None
     if started is None:
         yield None
         return
     with started:
-        target = started.machine()
+        target = None if is_machine_known() else started.machine()
         if target is not None:
             tell_machine(target)
         yield started
@@ -133,7 +184,7 @@ def on_this_machine(graph: Graph) -> Iterator[Compiler | None]:
 def image_of(work: Work, started: Compiler | None) -> Image:
     """The image, made by the process if it is still there, by another one if that is worth it, or
     else here; `Error` as `Work.image` says."""
-    compiler = started if started is not None and started.is_there else start(work.graph)
+    compiler = started if started is not None and started.is_there else start(work.whole)
     image = None
     if compiler is not None:
         with compiler:
@@ -161,7 +212,7 @@ def has_llvm() -> bool:
 
 def _is_possible() -> bool:
     """Whether there is a Python to be started, and what it finds out may be kept."""
-    if config.get("no_cache") or not config.get("compiler_process"):
+    if within or config.get("no_cache") or not config.get("compiler_process"):
         return False
     if getattr(sys, "frozen", False) or not sys.executable:
         return False  # a program that has Python in it

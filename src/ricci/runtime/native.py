@@ -141,7 +141,9 @@ class Native(Engine):
         self._threads: dict[Loaded, int] = {}
         """Where tuning has found that fewer are better."""
         self.is_open = bool(graph.symbols) and has_bounds(graph)
-        with on_this_machine(graph) if target is None else nullcontext() as self._compiler:
+        there = self._whole.compiler
+        found = nullcontext(there) if target else on_this_machine(graph, there)
+        with found as self._compiler:
             self.target = self.options.of(target or this_machine())
             if self.is_open or not (graph.symbols or strided):
                 self._load({})
@@ -462,8 +464,19 @@ class Native(Engine):
         data = cache.read(name)
         image = None if data is None else image_file.unpack(data)
         if image is None:
-            image = image_of(self._work(sizes, strides, schedules), self._compiler)
+            image = self._made_there(sizes, schedules)
+            image = image or image_of(self._work(sizes, strides, schedules), self._compiler)
             cache.write(name, image_file.pack(image))
+        return image
+
+    def _made_there(self, sizes: dict[Symbol, int], schedules: Schedules) -> Image | None:
+        """The image of the process that has composed the graph, so that it need not be here."""
+        compiler = self._compiler
+        if compiler is None or not (compiler.is_there and compiler.has_graph):
+            return None
+        image = compiler.image(Work(None, sizes, self.types, {}, 0, self.target, schedules))
+        if image is None:
+            compiler.close()
         return image
 
     def _work(

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ..hashes import sha256
 from ..ir.nodes import Graph
 from ..ir.text_print import format_graph
 
+if TYPE_CHECKING:
+    from .compiler_process import Compiler
+
 
 class Whole:
-    """A graph, made when it is first asked for, and the hash of its text."""
+    """A graph, made when it is first asked for, the hash of its text, and a process that has it."""
 
-    def __init__(self, make: Callable[[], Graph], digest: str | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Graph],
+        digest: str | None = None,
+        compiler: Compiler | None = None,
+    ) -> None:
         self._make = make
+        self.compiler = compiler
         if digest is not None:
             self.digest = digest
 

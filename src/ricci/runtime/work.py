@@ -29,9 +29,12 @@ costs 0.1 to 0.3 s. Whatever else there is becomes part of these kernels, or is 
 
 @dataclass(frozen=True)
 class Work:
-    """A graph for which there is to be an image, and what `lower` and `build` want to know."""
+    """A graph for which there is to be an image, and what `lower` and `build` want to know.
 
-    graph: Graph
+    There is no graph for the process that has composed it.
+    """
+
+    graph: Graph | None
     sizes: Mapping[Symbol, int]
     types: Types
     strides: Mapping[int, tuple[int, ...]]
@@ -39,11 +42,17 @@ class Work:
     target: Target
     schedules: Schedules
 
+    @property
+    def whole(self) -> Graph:
+        """The graph, where it is."""
+        assert self.graph is not None
+        return self.graph
+
     def program(self) -> Program:
         """Lower it; `Error` as `lower` says."""
         from ..passes.pipeline import lower
 
-        return lower(self.graph, self.sizes, self.types, self.strides, self.states)
+        return lower(self.whole, self.sizes, self.types, self.strides, self.states)
 
     def image(self) -> Image:
         """Lower and compile it; `Error` as `lower` and `build` say."""
