@@ -21,7 +21,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,19 +39,18 @@ def first_result(side: str, path: str, inputs: str, threads: int) -> dict[str, f
     start_up = STARTS[side]()
     arrays = dict(np.load(inputs))
     before = memory("VmRSS")
-    with Watch() as watch:
-        start = time.perf_counter()
-        call = start_up(path, threads, arrays)
-        ready = time.perf_counter()
-        result = call()
-        called = time.perf_counter()
+    start = time.perf_counter()
+    call = start_up(path, threads, arrays)
+    ready = time.perf_counter()
+    result = call()
+    called = time.perf_counter()
     assert np.isfinite(np.asarray(result)).all()
     return {
         "load": ready - start,
         "call": called - ready,
         "memory": memory("VmHWM") - before,
         "compiler": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
-        "both": max(memory("VmHWM"), watch.most) - before,
+        "before": before,
     }
 
 
@@ -113,27 +111,15 @@ def memory(field: str, process: str = "self") -> int:
     return 0 if found is None else int(found[1]) * 1024
 
 
-class Watch:
-    """Looks at this process and its children, fifty times a second."""
-
+def most_of_all(process: subprocess.Popen[str]) -> int:
+    """The most bytes that a process and its descendants have together until it ends."""
     most = 0
-    """The most bytes that all had together."""
-
-    def __enter__(self) -> Watch:
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._look)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._end.wait(0.02):
-            with suppress(OSError):  # one has ended at this moment
-                others = sum(map(share, descendants(str(os.getpid()))))
-                self.most = max(self.most, memory("VmRSS") + others)
+    while process.poll() is None:
+        with suppress(OSError):  # one has ended at this moment
+            own = str(process.pid)
+            most = max(most, memory("VmRSS", own) + sum(map(share, descendants(own))))
+        time.sleep(0.02)
+    return most
 
 
 def descendants(process: str) -> list[str]:
@@ -155,13 +141,16 @@ def in_a_process(side: str, path: Path, inputs: Path, threads: int, cache: Path)
     environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"RICCI_CACHE_DIR": str(cache)}
     environment |= {"PYTHONPYCACHEPREFIX": str(cache.parent / "modules")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as started:
+        most = most_of_all(started)
+        assert started.returncode == 0 and started.stdout is not None
+        found = json.loads(started.stdout.read())
+    found["both"] = max(found["memory"], most - found["before"])
     return [
         f"{found['load']:.2f}",
         f"{found['call']:.3f}",
         f"{found['load'] + found['call']:.2f}",
-        *(f"{found[part] / 1e6:.0f}" for part in ("memory", "compiler", "both")),
+        *(f"{found[part] / 1e6:.1f}" for part in ("memory", "compiler", "both")),
     ]
 
 
@@ -243,8 +232,8 @@ def compare(options: argparse.Namespace) -> None:
     header = [f"{options.model}, batch {options.batch}", "load and compile s", "first call s"]
     print(format_table([*header, "together s", "memory MB", "its compiler MB", "both MB"], rows))
     print(
-        f"weights {weights / 1e6:.0f} MB, largest live set {live / 1e6:.1f} MB: "
-        f"weights + {SLACK} x live set is {(weights + SLACK * live) / 1e6:.0f} MB"
+        f"weights {weights / 1e6:.1f} MB, largest live set {live / 1e6:.1f} MB: "
+        f"weights + {SLACK} x live set is {(weights + SLACK * live) / 1e6:.1f} MB"
     )
 
 

@@ -17,7 +17,7 @@ from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Literal
 
 from . import outline
-from .diagnostics import Report, error
+from .diagnostics import Error, Report, error
 from .frontends.reading import make_source, read_source
 from .frontends.skriptnd.module_files import Main, main_module
 from .model import Model, Store, Variables, check_choice
@@ -26,6 +26,7 @@ from .source import Source
 if TYPE_CHECKING:
     from .frontends.skriptnd.modules import Program
     from .frontends.skriptnd.syntax import Operator
+    from .ir.nodes import Graph
 
 Language = Literal["skriptnd", "tc", "eintup"]
 
@@ -195,13 +196,28 @@ def _load_skriptnd(path: Path, choice: _Choice, store: Store, name: str) -> Mode
     if known is None and key is not None and store.bytes() >= _LARGE:
         from .runtime.compiler_process import composed
 
-        compiler = composed(path, choice.attribs, choice.graph, choice.types)
+        given = (path, choice.attribs, choice.graph, choice.types)
+        compiler = composed(partial(_graph_of, *given))
         known = None if compiler is None else outline.find(key, main)
     if known is None:
         return _compose(main, choice, store, name, key)
     variables = Variables(known.graph, store)
     make = partial(_compose, main, choice, store, name, None, known.modules)
     return Model.outlined(name, known, variables, make, compiler)
+
+
+def _graph_of(
+    path: Path,
+    attribs: Mapping[str, object],
+    graph: str | None,
+    types: Mapping[str, str],
+) -> Graph | None:
+    """The graph of a model whose outline has been kept; none if there is something to be said about
+    it, or nothing that can be kept."""
+    try:
+        return load(path, attribs, graph, types).kept()
+    except Error:
+        return None
 
 
 def _compose(

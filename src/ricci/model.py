@@ -344,7 +344,8 @@ class Model:
         outline = self._outline if options is None and target != "interpreter" else None
         if outline is not None and not quantize:
             graph = outline.graph
-            whole = Whole(lambda: self.graph, outline.digest, self._compiler)
+            there = self.__dict__.pop("_compiler", None)  # of several threads one gets it
+            whole = Whole(lambda: self.graph, outline.digest, there)
         else:
             graph = self.quantized().graph if quantize else self.graph
             whole = Whole(lambda: graph)

@@ -7,8 +7,10 @@ of four kilobytes are.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import mmap
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +53,13 @@ def blocks(sizes: Sequence[int]) -> tuple[Array, list[int]]:
         total += -(-size // _ALIGNMENT) * _ALIGNMENT + 2 * _ALIGNMENT
     memory, start = block(total)
     return memory, [start + offset for offset in offsets]
+
+
+def give_back() -> None:
+    """Let the system have memory that the C library keeps for later, where there is a way."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def _pages(size: int) -> mmap.mmap:

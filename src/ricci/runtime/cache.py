@@ -79,12 +79,13 @@ def write(name: str, data: bytes) -> None:
     """Keep an entry, if the disk lets us."""
     if config.get("no_cache"):
         return
-    import tempfile
-
     path = _path(name)
+    # what `tempfile` does; that takes half a megabyte
+    temporary = path.parent / f".new-{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        handle = os.open(temporary, flags, 0o600)
     except OSError:
         return
     try:

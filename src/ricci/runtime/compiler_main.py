@@ -8,12 +8,11 @@ import pickle
 import signal
 import sys
 from dataclasses import asdict, replace
-from threading import Thread
-from typing import Any, BinaryIO
+from threading import Thread, Timer
+from typing import BinaryIO
 
 from ..backends.llvm import compilation, image, threads
 from ..backends.llvm.builtin_call import call_text
-from ..diagnostics import Error
 from ..hashes import sha256
 from ..ir.nodes import Graph
 from ..passes import pipeline
@@ -23,6 +22,8 @@ from .compiler_twin import start_twin
 from .pool import make_object, this_machine
 from .work import Work
 
+PATIENCE = 60.0
+"""Seconds to wait for a question."""
 assert image and pipeline  # imported while the caller still has something to do
 
 
@@ -44,12 +45,12 @@ def _serve() -> None:
     twin = start_twin()
     compilation.elsewhere = None if twin is None else twin.compile
     runtime = Thread(target=_make_runtime, daemon=True)
-    graph = None
-    while word := source.readline():
+    graph: Graph | None = None
+    while word := _line(source):
         if word == MACHINE:
             answers.write(json.dumps(asdict(this_machine())).encode() + b"\n")
         elif word.startswith(COMPOSE):
-            graph = _compose(*pickle.loads(source.read(int(word.removeprefix(COMPOSE)))))
+            graph = pickle.loads(source.read(int(word.removeprefix(COMPOSE))))()
             answers.write(b"no\n" if graph is None else COMPOSED)
         else:
             break
@@ -69,15 +70,14 @@ def _serve() -> None:
         answers.flush()
 
 
-def _compose(*choice: Any) -> Graph | None:
-    """The graph of a model, whose outline is kept; none if it cannot be composed, or there is
-    something to be said about it."""
-    from ..api import load
-
-    try:
-        return load(*choice).kept()
-    except Error:
-        return None
+def _line(source: BinaryIO) -> bytes:
+    """What is asked next, if it comes in time: nobody may want a model that has been composed."""
+    end = Timer(PATIENCE, os._exit, (0,))
+    end.daemon = True
+    end.start()
+    word = source.readline()
+    end.cancel()
+    return word
 
 
 def _end_with_caller(source: BinaryIO) -> None:

@@ -39,8 +39,8 @@ _LOOK = 0.1
 MACHINE = b"machine\n"
 """Asks for the target."""
 COMPOSE = b"compose "
-"""Asks to compose a model that is read from a path, and to keep its outline: with the number of the
-bytes in which it is said which. The work itself comes after the number of its bytes alone."""
+"""Asks to call what gives the graph: with the number of the bytes in which that is pickled. The
+work itself comes after the number of its bytes alone."""
 COMPOSED = b"yes\n"
 within = False
 """Whether this is such a process."""
@@ -49,6 +49,8 @@ within = False
 class Compiler:
     """The process, which does one piece of work; to be used in a `with` block."""
 
+    is_there = False
+    """Whether it has been started, and not been closed."""
     has_graph = False
     """Whether it has composed the graph of the work."""
 
@@ -60,6 +62,7 @@ class Compiler:
             stderr=subprocess.DEVNULL,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
+        self.is_there = True
         self._send(json.dumps(_path()).encode() + b"\n")
 
     def __enter__(self) -> Compiler:
@@ -79,16 +82,12 @@ class Compiler:
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
+        self.is_there = False
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
                 _present(pipe).close()
         self._process.wait()
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it has not been closed."""
-        return self._process.returncode is None
 
     def machine(self) -> Target | None:
         """The machine as LLVM finds it; none if the process does not say."""
@@ -99,13 +98,13 @@ class Compiler:
         except Exception:  # whatever it is, it is found out here then
             return None
 
-    def compose(self, *choice: object) -> bool:
-        """Let it load a model by the arguments of `load`; whether its outline is kept now."""
+    def compose(self, make: Callable[[], Graph | None]) -> bool:
+        """Let it make the graph; whether there is one."""
         try:
-            data = pickle.dumps(choice)
+            data = pickle.dumps(make)
             question = COMPOSE + b"%d\n%b" % (len(data), data)
             answer = self._answer(question, _present(self._process.stdout).readline)
-        except Exception:  # attributes that cannot be sent, pipes that break
+        except Exception:  # what cannot be sent, pipes that break
             return False
         self.has_graph = answer == COMPOSED
         return self.has_graph
@@ -144,9 +143,8 @@ class Compiler:
             pipe.flush()
 
 
-def composed(*choice: object) -> Compiler | None:
-    """A process that has composed a model, given by the arguments of `load`, and has kept its
-    outline; none if there can be none, or nothing to keep."""
+def composed(make: Callable[[], Graph | None]) -> Compiler | None:
+    """A process that has made a graph; none if there can be none, or no graph."""
     try:
         compiler = None if has_llvm() or not _is_possible() else Compiler()
     except (OSError, ValueError):
@@ -154,7 +152,7 @@ def composed(*choice: object) -> Compiler | None:
     if compiler is None:
         return None
     try:
-        if compiler.compose(*choice):
+        if compiler.compose(make):
             return compiler
     except BaseException:
         compiler.close()

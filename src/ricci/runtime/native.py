@@ -27,6 +27,7 @@ from ..ir.shapes import evaluate, interval
 from ..ir.text_print import format_expr
 from . import cache, image_file, tuning_file
 from .arguments import Array
+from .blocks import give_back
 from .compiler_process import image_of, on_this_machine
 from .engine import Engine
 from .instance import UNSET, Instance, Loaded, Weights
@@ -41,6 +42,8 @@ from .work import Work
 
 Key = tuple[tuple[int, ...] | None, ...]
 """The shapes of arguments; followed by their strides, where these count."""
+_LARGE = 32 << 20
+"""Bytes of variables beside which memory that nobody uses is little, and worth giving back."""
 _MOST_CALLS = 4096
 """How many choices of argument shapes are remembered."""
 
@@ -364,6 +367,8 @@ class Native(Engine):
                 call.weights = None
 
     def start(self, variables: VariableValues) -> None:
+        if sum(t.bytes for k in self._loaded.values() for t in k.image.variables) > _LARGE:
+            give_back()  # there is most in memory when the weights are there
         with suppress(Error, MemoryError):  # a call says what is wrong
             for loaded in self._loaded.values():
                 self._prepare(loaded, variables)
