@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 import ricci
 from ricci.backends.llvm import nest_plan
 from ricci.backends.llvm.emit import Frame
+from ricci.backends.llvm.schedule import Nest, describe
+from ricci.backends.llvm.schedule_space import KernelSpace
 from ricci.backends.llvm.target import host
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
@@ -38,12 +42,16 @@ def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nest_plan, "LARGE", 1 << 10)
 
 
-def plan_of(text: str, sizes: dict[str, int]) -> nest_plan.Plan:
+def kernel_of(text: str, sizes: dict[str, int]) -> Reduce:
     graph = ricci.tc.define(text)["f"].graph
     program = lower(graph, {s: sizes[s.name] for s in graph.symbols}, Types())
     (kernel,) = program.kernels
     assert isinstance(kernel, Reduce)
-    return nest_plan.make_plan(kernel, Frame({}, host()), host())
+    return kernel
+
+
+def plan_of(text: str, sizes: dict[str, int]) -> nest_plan.Plan:
+    return nest_plan.make_plan(kernel_of(text, sizes), Frame({}, host()), host())
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -74,6 +82,19 @@ def test_how_many_terms_at_a_time() -> None:
     assert plan.kept and plan.kept * plan.lanes < 512 * 1024 and plan.terms > 1
     assert plan_of(first, {"N": 4, "M": 512, "K": 1024}).kept == 0
     assert plan_of(second, {"N": 400, "M": 400, "K": 16}).kept == 0
+
+
+def test_schedules_say_and_try_it() -> None:
+    kernel = kernel_of(f"def f{FORMULAS['over the first']}", {"N": 40, "M": 64, "K": 1024})
+    space = KernelSpace(kernel, {}, host(), frozenset())
+    first = space.chosen
+    assert isinstance(first, Nest) and first.kept
+    assert f"{first.kept} vectors kept for {first.terms} terms" in describe(first)
+    r = random.Random(3)
+    near = [s for s in (space.near(first, r) for _ in range(200)) if isinstance(s, Nest)]
+    assert {bool(s.kept) for s in near} == {True, False}
+    assert len({(s.kept, s.terms) for s in near}) > 4
+    assert "kept" not in describe(next(s for s in near if not s.kept))
 
 
 @pytest.mark.parametrize("last", [np.nan, np.inf, 0.0])

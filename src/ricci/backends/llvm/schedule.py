@@ -258,8 +258,9 @@ def describe(schedule: Schedule | None) -> str:
         case Nest() as n:
             along = f"vectors along {n.vector} of {n.lanes}" if n.vector >= 0 else "no vectors"
             loops = "".join(f" {k}" for k in (*n.outer, *n.reduced))
+            kept = f", {n.kept} vectors kept for {n.terms} terms" if n.kept else ""
             return (
                 f"nest: {along}, tile {n.rows}x{n.vectors}, loops{loops or ' none'}, "
-                f"{n.chunks} chunks, unroll {n.unroll}"
+                f"{n.chunks} chunks, unroll {n.unroll}{kept}"
             )
     return "chosen by the cost model"

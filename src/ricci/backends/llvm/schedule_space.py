@@ -192,7 +192,11 @@ class KernelSpace:
 
     def _near_nest(self, s: Nest, r: random.Random) -> Nest:
         choices = ("tile", "tile", "vector", "lanes", "outer", "reduced", "chunks", "unroll")
-        match r.choice(choices):
+        match r.choice((*choices, "kept") if s.kept else choices):
+            case "kept":
+                if r.random() < 0.3:
+                    return replace(s, kept=0, terms=1)
+                return replace(s, kept=scaled(s.kept, r), terms=r.choice((1, 2, 4, 8)))
             case "tile":
                 if r.random() < 0.5:
                     return replace(s, rows=r.choice((1, 2, 3, 4, 6, 8)))
