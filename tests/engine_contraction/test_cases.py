@@ -15,7 +15,8 @@ from ricci.backends.llvm.matvec import choose_dots, write_dots
 from ricci.backends.llvm.target import host
 from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
-from ricci.ir.nodes import Binary, Const, Remap, Select, Skip, Subscript, integer
+from ricci.ir.loops import Reduce
+from ricci.ir.nodes import Binary, Const, Remap, Select, Skip, Subscript, Tensor, integer
 
 from .cases import Case, at, binary, convolution, index, matmul, summed, tensor
 from .native import Native
@@ -228,6 +229,49 @@ def test_many_batches_make_few_chunks(rows: int) -> None:
         x, w = (arrays[t].astype(np.float64) for t in case.inputs)
         expected = x @ (w.T if transposed else w)
         assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-3)
+
+
+def rows_by_rows(m: int, n: int, k: int) -> tuple[Reduce, Tensor, Tensor, Tensor]:
+    """The products of all rows of one matrix and another, and the tensors."""
+    i, j, depth = (index(*p) for p in (("i", m), ("j", n), ("k", k)))
+    x, w, y = tensor("x", m, k), tensor("w", n, k), tensor("y", m, n)
+    value = binary("mul", at(x, i, depth), at(w, j, depth))
+    return summed(at(y, i, j), (i, j), (depth,), value), x, w, y
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("extra", [0, 1, 17, 47, 63])
+def test_dots_in_several_parts(rows: int, count: int, extra: int) -> None:
+    """Whatever is left over behind the vectors of all parts."""
+    kernel, x, w, y = rows_by_rows(rows, 37, 16 * host().lanes(DType.FLOAT32) + extra)
+    form = find_form(kernel, {})
+    assert form is not None
+    dots = choose_dots(form, {}, host())
+    assert dots is not None
+    code = write_dots(form, replace(dots, count=count), {}, host())
+    arrays = Case(kernel, (x, w)).arrays(0)
+    native = Native(code, arrays, host())
+    native.run(2)
+    expected = arrays[x].astype(np.float64) @ arrays[w].T
+    assert np.allclose(native.array(y), expected, rtol=1e-5, atol=1e-4)
+
+
+def test_one_row_at_a_time_where_a_processor_follows_it() -> None:
+    """If rows share pages, and come from beyond its caches."""
+    zen = replace(named("x86-64-v4"), cpu="znver4", l2=1 << 20)
+    other = replace(zen, cpu="sapphirerapids")
+    for target, n, k, single in [
+        (zen, 5000, 768, True),
+        (zen, 5000, 1025, False),
+        (zen, 300, 768, False),
+        (other, 5000, 768, False),
+    ]:
+        form = find_form(rows_by_rows(1, n, k)[0], {})
+        assert form is not None
+        dots = choose_dots(form, {}, target)
+        assert dots is not None
+        assert (dots.count == 1) == single
 
 
 @pytest.mark.parametrize("rows", [128, 1024])

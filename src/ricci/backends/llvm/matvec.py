@@ -45,7 +45,7 @@ from .emit_types import scalar_type, tag, width, with_lanes
 from .kernels import KernelCode, Strides
 from .packing import Depth, evaluate, is_plain, store_step
 from .schedule import Dots, Side, impossible
-from .target import Target
+from .target import PAGE, Target
 
 MOST_ROWS = 8
 _MOST_UNPREPARED = 2
@@ -57,6 +57,8 @@ MOST_BLOCK = 1 << 14
 _START = Place(None)
 _LEAST_DEPTH = 16
 """Vectors along k, for fewer of which adding up the lanes at the end costs too much."""
+_PARTS = 4
+"""Sums that the inner function has at least."""
 _CHUNKS = 16
 _CHUNK_BYTES = 64 << 10
 
@@ -88,7 +90,8 @@ def choose_dots(
                 return None
             if _contiguous(big, form, strides, target) is not None:
                 count = _rows_at_once(small.extent, big.extent, target)
-                return Dots(side, count, _block(form, big, count, target))
+                block = _block(form, big, count, target)
+                return Dots(side, 1 if _is_one_stream(form, big, target) else count, block)
     return None
 
 
@@ -260,6 +263,7 @@ class _Writer:
         """The function `@name(w, x, c)`."""
         v = with_lanes(self.scalar, self.lanes)
         cells = [(m, n) for m in range(shape.rows) for n in range(shape.count)]
+        parts = self._parts(shape)
         lines = [
             f"define internal void @{shape.name}(ptr noalias readonly %w, ptr noalias readonly %x,"
             " ptr noalias %c) noinline {",
@@ -268,54 +272,72 @@ class _Writer:
             "loop:",
             "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]",
         ]
-        for m, n in cells:
-            first = "[ zeroinitializer, %entry ]"
-            lines.append(f"  %s{m}.{n} = phi {v} {first}, [ %t{m}.{n}, %loop ]")
-        lines += self._multiply_add(shape, "k", "s", "t", None)
+        for p in range(parts):
+            for m, n in cells:
+                first = "[ zeroinitializer, %entry ]"
+                lines.append(f"  %s{p}.{m}.{n} = phi {v} {first}, [ %t{p}.{m}.{n}, %loop ]")
+        for p in range(parts):
+            lines += self._multiply_add(shape, "%k", p * self.lanes, f"s{p}", f"t{p}")
+        unit = parts * self.lanes
+        whole = self.k // unit * unit
         lines += [
-            f"  %k.next = add nuw nsw i64 %k, {self.lanes}",
-            f"  %more = icmp slt i64 %k.next, {self.k // self.lanes * self.lanes}",
+            f"  %k.next = add nuw nsw i64 %k, {unit}",
+            f"  %more = icmp slt i64 %k.next, {whole}",
             "  br i1 %more, label %loop, label %done",
             "done:",
         ]
-        last = "t"
+        last = [f"t{p}" for p in range(parts)]
+        for p, at in enumerate(range(whole, self.k - self.lanes + 1, self.lanes)):
+            lines += self._multiply_add(shape, "0", at, last[p], f"v{p}")
+            last[p] = f"v{p}"
         rest = self.k % self.lanes
         if rest:
             mask = ", ".join(f"i1 {'true' if k < rest else 'false'}" for k in range(self.lanes))
-            lines += self._multiply_add(shape, str(self.k - rest), "t", "u", f"<{mask}>")
-            last = "u"
+            lines += self._multiply_add(shape, "0", self.k - rest, last[0], "u", f"<{mask}>")
+            last[0] = "u"
         zero = "-0.0"
         name = f"llvm.vector.reduce.fadd.{tag(self.scalar, self.lanes)}"
         for m, n in cells:
+            total = last[0]
+            for p in range(1, parts):
+                new = f"p{p}"
+                lines.append(f"  %{new}.{m}.{n} = fadd {v} %{total}.{m}.{n}, %{last[p]}.{m}.{n}")
+                total = new
             lines += [
                 f"  %r{m}.{n} = call reassoc {self.scalar} @{name}({self.scalar} {zero}, "
-                f"{v} %{last}{m}.{n})",
+                f"{v} %{total}.{m}.{n})",
                 f"  %q{m}.{n} = getelementptr {self.scalar}, ptr %c, i64 {m * self.plan.panel + n}",
                 f"  store {self.scalar} %r{m}.{n}, ptr %q{m}.{n}, align {self.bytes}",
             ]
         self.frame.builder.declare(f"declare {self.scalar} @{name}({self.scalar}, {v})")
         return "\n".join([*lines, "  ret void", "}", ""])
 
-    def _multiply_add(self, shape: Dot, at: str, old: str, new: str, mask: str | None) -> list[str]:
-        """One vector along k of every row; `at` is where, the name of a value or a number."""
+    def _parts(self, shape: Dot) -> int:
+        """Sums of each dot, of every so many vectors: a single row needs several, since each
+        addition waits for the one before."""
+        return max(1, min(_PARTS // (shape.rows * shape.count), self.k // self.lanes))
+
+    def _multiply_add(
+        self, shape: Dot, at: str, more: int, old: str, new: str, mask: str | None = None
+    ) -> list[str]:
+        """One vector along k of every row, `more` behind a value or a number."""
         v, name = with_lanes(self.scalar, self.lanes), tag(self.scalar, self.lanes)
         step = step_of(self.big, self.big.indices, self.strides)
         lines = []
-        where = f"%{at}" if at == "k" else at
         for kind, count, apart in (("x", shape.rows, self.x_row), ("w", shape.count, step)):
             for n in range(count):
                 lines += [
                     f"  %{new}{kind}{n}.r = getelementptr {self.scalar}, ptr %{kind}, "
-                    f"i64 {n * apart}",
+                    f"i64 {n * apart + more}",
                     f"  %{new}{kind}{n}.p = getelementptr {self.scalar}, ptr %{new}{kind}{n}.r, "
-                    f"i64 {where}",
+                    f"i64 {at}",
                 ]
                 lines.append(self._load(f"{new}{kind}{n}", mask))
         for m in range(shape.rows):
             for n in range(shape.count):
                 lines.append(
-                    f"  %{new}{m}.{n} = call {v} @llvm.fmuladd.{name}({v} %{new}x{m}, "
-                    f"{v} %{new}w{n}, {v} %{old}{m}.{n})"
+                    f"  %{new}.{m}.{n} = call {v} @llvm.fmuladd.{name}({v} %{new}x{m}, "
+                    f"{v} %{new}w{n}, {v} %{old}.{m}.{n})"
                 )
         self.frame.builder.declare(f"declare {v} @llvm.fmuladd.{name}({v}, {v}, {v})")
         return lines
@@ -341,6 +363,13 @@ def _block(form: Form, big: Operand, count: int, target: Target) -> int:
     block = max(least, -(-pieces // _CHUNKS)) * count
     unit = math.lcm(count, lanes)
     return min(-(-block // unit), max(1, 256 // unit)) * unit
+
+
+def _is_one_stream(form: Form, big: Operand, target: Target) -> bool:
+    """Whether rows of the big operand are best read one after the other: several that share pages,
+    from beyond a core's caches, are more than a processor that looks ahead itself can follow."""
+    row = size(form.reduced) * width(form.dtype)
+    return target.looks_ahead and row <= PAGE and big.extent * row > target.l2
 
 
 def _rows_at_once(small: int, big: int, target: Target) -> int:
