@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import image
+from ricci.backends.llvm import compilation, image
 from ricci.dtypes import DType, Types
 from ricci.passes.pipeline import lower
 from ricci.runtime import image_file
@@ -27,7 +27,8 @@ TEXT = """
 
 @pytest.mark.parametrize("most", [-1, 40_000], ids=["all", "some"])
 def test_kernels_that_are_compiled_fast(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image, "_MOST_OPTIMISED", most)
+    monkeypatch.setattr(compilation, "_MOST_OPTIMISED", most)
+    monkeypatch.setattr(compilation, "_BATCH", 1 << 30)  # a file for each level
     monkeypatch.setenv("RICCI_NO_CACHE", "1")
     model = ricci.parse(TEXT)
     types = Types(DType.FLOAT32, DType.INT64)
