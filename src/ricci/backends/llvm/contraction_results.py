@@ -183,9 +183,8 @@ class _Writer:
                 columns = smin(b, minus(b, self.live, right.index), str(plan.lanes))
                 start = self._element(source, right.index)
                 to = self._element(turned, plus(b, times(b, right.index, stride), down.index))
-                b.line(
-                    transpose.call_transpose(start, str(plan.panel), rows, columns, to, str(stride))
-                )
+                step, apart = str(plan.panel), str(stride)
+                b.line(transpose.call_transpose(start, step, rows, columns, to, apart, whole=True))
         with b.loop(0, _number(self.live)) as loop:
             places = given | decode(b, self.columns, plus(b, "%lane", loop.index))
             base = self._element(turned, times(b, loop.index, stride))

@@ -34,20 +34,23 @@ def call_transpose(
     to: str,
     stride: str,
     loading: Loading = "plain",
+    whole: bool = False,
 ) -> str:
     """The call that writes `rows` x `columns` elements, at most a vector's length each, as
     `columns` rows, `stride` elements apart. Rows of the source are `step` elements apart.
 
-    No other memory is touched; `rows` and `columns` must be positive.
+    No other memory is touched, unless a `whole` block may be written; `rows` and `columns` must be
+    positive.
     """
     return (
-        f"call void @{_name(loading)}(ptr {source}, i64 {step}, i64 {rows}, "
+        f"call void @{_name(loading, whole)}(ptr {source}, i64 {step}, i64 {rows}, "
         f"i64 {columns}, ptr {to}, i64 {stride})"
     )
 
 
-def _name(loading: Loading) -> str:
-    return NAME if loading == "plain" else f"{NAME}.{loading}"
+def _name(loading: Loading, whole: bool) -> str:
+    name = NAME if loading == "plain" else f"{NAME}.{loading}"
+    return f"{name}.whole" if whole else name
 
 
 def declarations(dtype: DType, lanes: int, loading: Loading = "plain") -> set[str]:
@@ -68,20 +71,26 @@ def _stored(dtype: DType, loading: Loading) -> str:
     return {"float16": "half", "bfloat16": "i16"}.get(loading, scalar_type(dtype))
 
 
-def write_transpose(dtype: DType, lanes: int, loading: Loading = "plain") -> str:
-    """The function that `call_transpose` calls."""
+def write_transpose(
+    dtype: DType, lanes: int, loading: Loading = "plain", whole: bool = False
+) -> str:
+    """The function that `call_transpose` calls.
+
+    What has been stored under a mask comes late to who reads it again at once: processors do not
+    hand it on before it is in the cache.
+    """
     scalar = scalar_type(dtype)
     v, name = with_lanes(scalar, lanes), f"{tag(scalar, lanes)}.p0"
     bits, align = with_lanes("i1", lanes), width(dtype)
     stored = _stored(dtype, loading)
     u, apart = with_lanes(stored, lanes), 2 if loading in ("float16", "bfloat16") else align
     lines = [
-        f"define internal void @{_name(loading)}(ptr noalias readonly %from, i64 %step, "
+        f"define internal void @{_name(loading, whole)}(ptr noalias readonly %from, i64 %step, "
         "i64 %rows, i64 %columns, ptr noalias %to, i64 %stride) noinline {",
         "entry:",
         "  %last = sub nsw i64 %rows, 1",
         *_prefix("in", "columns", lanes),
-        *_prefix("out", "rows", lanes),
+        *([] if whole else _prefix("out", "rows", lanes)),
     ]
     for k in range(lanes):
         # rows that are not there repeat the last one
@@ -98,10 +107,15 @@ def write_transpose(dtype: DType, lanes: int, loading: Loading = "plain") -> str
         lines += _stage(v, lanes, stage, lanes >> (stage + 1))
     for k in range(lanes):
         lines += [
-            f"  %w{k} = icmp sgt i64 %columns, {k}",
-            f"  %m{k} = select i1 %w{k}, {bits} %out, {bits} zeroinitializer",
             f"  %f{k} = mul nsw i64 %stride, {k}",
             f"  %q{k} = getelementptr {scalar}, ptr %to, i64 %f{k}",
+        ]
+        if whole:
+            lines.append(f"  store {v} %r{stages}.{k}, ptr %q{k}, align {align}")
+            continue
+        lines += [
+            f"  %w{k} = icmp sgt i64 %columns, {k}",
+            f"  %m{k} = select i1 %w{k}, {bits} %out, {bits} zeroinitializer",
             f"  call void @llvm.masked.store.{name}({v} %r{stages}.{k}, ptr %q{k}, i32 {align}, "
             f"{bits} %m{k})",
         ]

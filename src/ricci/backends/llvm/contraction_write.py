@@ -114,8 +114,8 @@ class ContractionWriter:
             self.b.declarations |= declarations(tile)
         text += write_results(self.frame, self.plan, self.strides)
         turning = transposing(self.frame, packed, self.strides, dtype, lanes)
-        if self.plan.across and f"@{transpose.NAME}(" not in turning:
-            turning += transpose.write_transpose(dtype, lanes)
+        if self.plan.across:
+            turning += transpose.write_transpose(dtype, lanes, whole=True)
         return text + turning
 
     def _element(self, pointer: str, offset: str) -> str:

@@ -178,7 +178,7 @@ class _Writer:
         functions = [self._dot(shape) for shape in shapes]
         functions.append(write_results(self.frame, plan, self.strides))
         if plan.across:
-            functions.append(transpose.write_transpose(self.form.dtype, self.lanes))
+            functions.append(transpose.write_transpose(self.form.dtype, self.lanes, whole=True))
         return KernelCode(
             self.frame.text("".join(functions)),
             tuple(self.frame.tensors),

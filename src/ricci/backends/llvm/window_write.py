@@ -83,7 +83,7 @@ class _Writer:
     def _functions(self) -> str:
         """The functions that the kernel calls."""
         dtype, lanes = self.form.dtype, self.plan.lanes
-        text, turning = "", {lanes} if self.plan.across else set()
+        text, turning = "", set[int]()
         for side in (self.w.rows, self.w.columns):
             p = side.packing
             if p is not None:
@@ -99,6 +99,8 @@ class _Writer:
         for count in turning:
             self.b.declarations |= transpose.declarations(dtype, count)
             text += transpose.write_transpose(dtype, count)
+        if self.plan.across:
+            text += transpose.write_transpose(dtype, lanes, whole=True)
         return text
 
     # ------------------------------------------------------------------ kernel

@@ -74,7 +74,7 @@ class _Writer:
         """The functions that the kernel calls."""
         w, plan, dtype = self.w, self.plan, self.form.dtype
         text = write_input(w)
-        turning = {plan.lanes} if plan.across else set()
+        turning = set[int]()
         p = w.box.packing
         if p is not None:
             text += write_packing(self.frame, p, self.strides)
@@ -90,6 +90,8 @@ class _Writer:
         for lanes in turning:
             self.b.declarations |= transpose.declarations(dtype, lanes)
             text += transpose.write_transpose(dtype, lanes)
+        if plan.across:
+            text += transpose.write_transpose(dtype, plan.lanes, whole=True)
         return text
 
     # ------------------------------------------------------------------ kernel
