@@ -16,13 +16,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import IO
 
 from .. import config
-from ..backends.llvm.steps import Image
 from ..backends.llvm.target import Target
 from ..hashes import sha256
 from ..ir.nodes import Graph
@@ -109,32 +109,34 @@ class Compiler:
         self.has_graph = answer == COMPOSED
         return self.has_graph
 
-    def image(self, work: Work) -> Image | None:
-        """The image; none if there is none for any reason."""
+    def image(self, work: Work) -> bytes:
+        """The image as a file has it; nothing if there is none for any reason."""
         try:
             data = work.to_bytes()
             question = b"%d\n%b" % (len(data), data)
             answer = self._answer(question, _present(self._process.stdout).read)
-            whole = sha256(answer[32:]).digest() == answer[:32]
-            return image_file.unpack(answer[32:]) if whole else None
         except Exception:  # graphs too deep to be sent, pipes that break: it is done here then
-            return None
+            return b""
+        return answer[32:] if sha256(answer[32:]).digest() == answer[:32] else b""
 
     def _answer(self, question: bytes, read: Callable[[], bytes]) -> bytes:
-        """What the process says; nothing if it is no more. Another thread waits for it, so that
-        this one sees an interruption, whenever it comes."""
-        found: list[bytes] = []
+        """What the process says; nothing if it is no more. Another thread waits until it begins,
+        so that this one sees an interruption, whenever it comes. What threads read stays in memory
+        of their own when they have ended."""
+        answers = _present(self._process.stdout)
+        assert isinstance(answers, BufferedReader)
+        begun: list[bytes] = []
 
         def ask() -> None:
             with suppress(OSError, ValueError):
                 self._send(question)
-                found.append(read())
+                begun.append(answers.peek(1))
 
         thread = Thread(target=ask, daemon=True)
         thread.start()
         while thread.is_alive():
             thread.join(_LOOK)
-        return b"".join(found)
+        return read() if begun else b""
 
     def _send(self, data: bytes) -> None:
         pipe = _present(self._process.stdin)
@@ -179,15 +181,15 @@ def on_this_machine(graph: Graph, there: Compiler | None) -> Iterator[Compiler |
         yield started
 
 
-def image_of(work: Work, started: Compiler | None) -> Image:
-    """The image, made by the process if it is still there, by another one if that is worth it, or
-    else here; `Error` as `Work.image` says."""
+def image_of(work: Work, started: Compiler | None) -> bytes:
+    """The image as a file has it, made by the process if it is still there, by another one if that
+    is worth it, or else here; `Error` as `Work.image` says."""
     compiler = started if started is not None and started.is_there else start(work.whole)
-    image = None
+    image = b""
     if compiler is not None:
         with compiler:
             image = compiler.image(work)
-    return work.image() if image is None else image
+    return image or image_file.pack(work.image())
 
 
 def start(graph: Graph) -> Compiler | None:

@@ -33,12 +33,13 @@ def pack(image: Image) -> bytes:
 def unpack(data: bytes) -> Image | None:
     """The image of some bytes; none if they are not those of one."""
     try:
-        return _unpack(data)
+        return read(data)
     except (ValueError, KeyError, IndexError, TypeError):
         return None
 
 
-def _unpack(data: bytes) -> Image:
+def read(data: bytes) -> Image:
+    """The image of the bytes that `pack` gave."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     at = 8 + size

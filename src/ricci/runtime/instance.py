@@ -65,8 +65,8 @@ class Loaded:
     """An image whose code is loaded."""
 
     def __init__(self, image: Image, target: Target | None = None) -> None:
-        self.image = image
         self.code = Library(image.code, target or this_machine())
+        self.image = replace(image, code=())  # what has been loaded is not kept a second time
         kernels = [s for s in (*image.prepare, *image.steps) if s.kind == "kernel"]
         self.functions = {s.symbol: self.code.address(s.symbol) for s in kernels}
         self.counters = {

@@ -469,18 +469,19 @@ class Native(Engine):
         data = cache.read(name)
         image = None if data is None else image_file.unpack(data)
         if image is None:
-            image = self._made_there(sizes, schedules)
-            image = image or image_of(self._work(sizes, strides, schedules), self._compiler)
-            cache.write(name, image_file.pack(image))
+            data = self._made_there(sizes, schedules)
+            data = data or image_of(self._work(sizes, strides, schedules), self._compiler)
+            cache.write(name, data)
+            image = image_file.read(data)
         return image
 
-    def _made_there(self, sizes: dict[Symbol, int], schedules: Schedules) -> Image | None:
+    def _made_there(self, sizes: dict[Symbol, int], schedules: Schedules) -> bytes:
         """The image of the process that has composed the graph, so that it need not be here."""
         compiler = self._compiler
         if compiler is None or not (compiler.is_there and compiler.has_graph):
-            return None
+            return b""
         image = compiler.image(Work(None, sizes, self.types, {}, 0, self.target, schedules))
-        if image is None:
+        if not image:
             compiler.close()
         return image
 
