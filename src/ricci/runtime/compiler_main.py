@@ -12,6 +12,7 @@ from threading import Thread, Timer
 from typing import BinaryIO
 
 from ..backends.llvm import compilation, image, threads
+from ..backends.llvm.at_once import at_once_text
 from ..backends.llvm.builtin_call import call_text
 from ..hashes import sha256
 from ..ir.nodes import Graph
@@ -87,7 +88,7 @@ def _end_with_caller(source: BinaryIO) -> None:
 
 def _make_runtime() -> None:
     """What callers need to run an image, made for the cache while LLVM has nothing else to do."""
-    for text in (threads.runtime_text(), call_text()):
+    for text in (threads.runtime_text(), call_text(), at_once_text()):
         make_object(text)
 
 

@@ -24,8 +24,10 @@ class Engine:
     """How an executable computes."""
 
     at_once: Callable[..., Any] | None = None
-    """Makes a whole call: gives a tensor, or a tuple of several; or `None`, and nothing has
+    """Makes a whole call: gives a result, or a tuple of several; or `None`, and nothing has
     happened, if others must look at the arguments."""
+    into_at_once: Callable[..., Any] | None = None
+    """The same of a call that writes to its last arguments: gives no results, that is `()`."""
 
     def run(
         self,

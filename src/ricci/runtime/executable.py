@@ -182,6 +182,11 @@ class Executable:
 
         `out` are arrays or tensors as callers have them, which may be unfit.
         """
+        at_once = self._engine.into_at_once
+        if at_once is not None and len(out) == len(self._ports):
+            found = at_once(*args, *out)
+            if found is not None:
+                return True
         return self._engine.run_again(args, self.variables, out) is not None
 
     def remember_into(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ from ..ir.shapes import evaluate, interval
 from ..ir.text_print import format_expr
 from . import cache, image_file, tuning_file
 from .arguments import Array
+from .at_once import AtOnce
 from .blocks import give_back
 from .compiler_process import image_of, on_this_machine
 from .engine import Engine
@@ -35,7 +36,6 @@ from .options import Options
 from .pool import generation, this_machine
 from .repeated import Repeated
 from .results import Wanted, is_big, make_big_results, make_results
-from .tensor_calls import TensorCalls
 from .variables import VariableValues
 from .whole import Whole
 from .work import Work
@@ -64,8 +64,8 @@ class _Call:
     """What makes arrays for the results."""
     weights: Weights | None = None
     """With what to run, where that is all there is to a call."""
-    tensors: TensorCalls | None = None
-    """Which know such calls with tensors."""
+    known_to: dict[tuple[bool, bool], AtOnce] = field(default_factory=dict)
+    """Who knows such calls with arrays, or else with tensors; with some for results, or without."""
 
     def __post_init__(self) -> None:
         if any(is_big(*wanted) for wanted in self.outputs):
@@ -139,8 +139,7 @@ class Native(Engine):
         self._again: Repeated[_Call] = Repeated()
         self._weights: dict[Loaded, Weights] = {}
         self._stale: dict[Loaded, _Stale] = {}
-        self._tensors = TensorCalls()
-        self._generation = generation()
+        self._forget()
         self._threads: dict[Loaded, int] = {}
         """Where tuning has found that fewer are better."""
         self.is_open = bool(graph.symbols) and has_bounds(graph)
@@ -184,8 +183,6 @@ class Native(Engine):
         if weights is None:
             arrays, addresses = (args, ()) if words is args else ((), words)
             return self._finish(call, variables, arrays, out, addresses)
-        if words is not args and not out:
-            self._know(call, weights, args)
         outputs: list[Any] = list(out) if out else call.make(call.outputs)
         instance = weights.take()
         if out and words is not args:
@@ -193,25 +190,32 @@ class Native(Engine):
         else:
             instance.run_simply(*words, *outputs)
         weights.give(instance)
+        self._know(call, weights, args, out)
         return outputs
 
-    def _know(self, call: _Call, weights: Weights, args: tuple[Any, ...]) -> None:
-        """Let native code make calls with tensors like these, unless it is known to do so."""
-        if call.tensors is self._tensors and self._generation == generation():
+    def _know(
+        self, call: _Call, weights: Weights, args: tuple[Any, ...], out: tuple[Any, ...] = ()
+    ) -> None:
+        """Let native code make calls with arguments like these, unless it is known to do so."""
+        kind = type(args[0]) is np.ndarray, bool(out)
+        known = call.known_to.get(kind)
+        if known is self._at_once[out != ()] and self._generation == generation():
             return
         with self._lock:
             if self._generation != generation():
                 self._forget()
-            if call.weights is weights and call.tensors is not self._tensors:
-                call.tensors = self._tensors
-                self._tensors.add(args, call.outputs, weights.take)
-                self.at_once = self._tensors.call
+            calls = self._at_once[out != ()]
+            if call.weights is weights and call.known_to.get(kind) is not calls:
+                call.known_to[kind] = calls
+                calls.add(args + out, [] if out else call.outputs, weights.take, len(out))
+                self.at_once, self.into_at_once = (known.call for known in self._at_once)
 
     def _forget(self) -> None:
-        """Calls with tensors are no longer known."""
+        """No calls are known to native code any more."""
         self._generation = generation()
-        self._tensors = TensorCalls()
-        self.at_once = None
+        self._at_once = AtOnce(), AtOnce()
+        """Without arrays for results, and with some."""
+        self.at_once = self.into_at_once = None
 
     def run_unchecked(
         self, args: tuple[Any, ...], variables: VariableValues

@@ -87,7 +87,7 @@ class Repeated(Generic[Known]):
             kinds: Any = _kinds
         elif all(map(_is_same_tensor, given, used)):
             kinds = _tensor_kinds
-            spans = [_span(t) for t in given] if out else []
+            spans = [span(t) for t in given] if out else []
         else:
             return False
         if len(self._known) >= _MOST:
@@ -104,7 +104,7 @@ def _tensor_kinds(tensors: tuple[Any, ...]) -> tuple[object, ...]:
     return tuple([x for t in tensors for x in (type(t), t.dtype, t.shape, t.stride())])
 
 
-def _span(tensor: Any) -> int:
+def span(tensor: Any) -> int:
     """The bytes from the first element to the last one."""
     steps = [(n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)]
     return int(tensor.element_size() * (1 + sum(steps))) if tensor.numel() else 0

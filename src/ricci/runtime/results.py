@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -80,10 +80,15 @@ def make_results(wanted: Sequence[Wanted]) -> list[Array]:
 def make_big_results(wanted: Sequence[Wanted]) -> list[Array]:
     """An array for each result, some of which are big."""
     return [
-        # `is_big` without a call: after a kernel that has filled the cache each takes a microsecond
+        # `maker` without a call: after a kernel that has filled the cache each takes a microsecond
         (_kept.make if math.prod(shape) * dtype.itemsize >= BIG else np.empty)(shape, dtype)
         for shape, dtype in wanted
     ]
+
+
+def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Array]:
+    """What makes an array for a result of this shape and dtype."""
+    return _kept.make if is_big(shape, dtype) else np.empty
 
 
 def is_big(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import ricci
 import ricci.torch
-from ricci.runtime import tensor_calls
+from ricci.runtime import at_once as calls
 
 DOUBLE = "def f(float(N,M) X) -> (Y) { Y(n,m) = X(n,m) * 2 }"
 PICK = "def f(float(N) X, int32(M) I) -> (Y) { Y(m) = X(I(m)) }"
@@ -159,7 +159,7 @@ def test_memory_of_a_result_is_used_again_when_nobody_has_it(
     monkeypatch.setenv("RICCI_KEEP_RESULTS", "0")
     known(ricci.tc.define(DOUBLE).f, torch.ones(3, 3))
     del held
-    assert int(tensor_calls._kept()[2]) == 0
+    assert int(calls._kept()[2]) == 0
 
 
 def test_a_call_that_fails() -> None:
@@ -176,7 +176,7 @@ def test_a_call_that_fails() -> None:
 
 def test_more_kinds_than_are_known() -> None:
     f = ricci.tc.define(DOUBLE).f
-    kinds = [torch.randn(n, 3) for n in range(1, tensor_calls.TensorCalls.MOST + 4)]
+    kinds = [torch.randn(n, 3) for n in range(1, calls.AtOnce.MOST + 4)]
     for _ in range(3):
         for x in kinds:
             assert torch.equal(f(x), x * 2)
@@ -232,7 +232,7 @@ def test_the_child_of_a_fork_has_workers_of_its_own() -> None:
 
 
 def test_without_the_interface(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_calls, "_torch", lambda: None)
+    monkeypatch.setattr(calls, "_torch", lambda: None)
     f = ricci.tc.define(DOUBLE).f
     x = torch.randn(4, 6)
     for _ in range(3):
