@@ -66,7 +66,7 @@ def _write(
     if isinstance(schedule, Winograd):
         fewer = winograd_plan(form, schedule, strides, target, constant)
         return write_winograd(fewer, strides)
-    return write_window(window_plan(form, schedule, strides, target, constant), strides)
+    return write_window(window_plan(form, schedule, strides, target, constant), strides, target)
 
 
 def choose(

@@ -299,6 +299,15 @@ def multiple(b: Builder, count: str, step: int) -> str:
     return times(b, b.pure(f"udiv i64 {count}, {step}", count), step)
 
 
+def quotient(b: Builder, x: str, divisor: int) -> str:
+    """`x / divisor`, rounded down, of numbers that are not negative."""
+    if divisor == 1:
+        return x
+    if not x.startswith("%"):
+        return str(int(x) // divisor)
+    return b.pure(f"udiv i64 {x}, {divisor}", x)
+
+
 def minus(b: Builder, x: str, y: str) -> str:
     """The difference of two i64."""
     if not x.startswith("%") and not y.startswith("%"):

@@ -11,13 +11,27 @@ from ...ir.nodes import Index
 from . import contraction_transpose as transpose
 from .contraction_results import call_results_of, write_results_of
 from .contraction_sides import aligned, batch_places, element, mark_written, sides_of, write_prepare
-from .contraction_space import Places, Space, chunk_range, decode, minus, plus, smax, smin, times
+from .contraction_space import (
+    Places,
+    Space,
+    chunk_range,
+    decode,
+    minus,
+    plus,
+    quotient,
+    smax,
+    smin,
+    times,
+)
 from .emit import Frame, Place
 from .emit_access import extent_of
+from .emit_memory import prefetch
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .packing import Block, contiguous_depth, write_packing
+from .target import Target
 from .tile_step import ahead_of
+from .window_ahead import LINE, Ahead, asked_ahead
 from .window_box import Staged, flat_number
 from .window_plan import Guarded, WindowPlan, loops_inside
 from .window_tile import WindowTile
@@ -45,14 +59,14 @@ class _Sum:
     last: str
 
 
-def write_window(plan: WindowPlan, strides: Strides) -> KernelCode:
+def write_window(plan: WindowPlan, strides: Strides, target: Target) -> KernelCode:
     """The code of a plan."""
-    return _Writer(plan, strides).code()
+    return _Writer(plan, strides, asked_ahead(plan, strides, target)).code()
 
 
 class _Writer:
-    def __init__(self, w: WindowPlan, strides: Strides) -> None:
-        self.w, self.plan, self.strides = w, w.plan, strides
+    def __init__(self, w: WindowPlan, strides: Strides, ahead: Sequence[Ahead]) -> None:
+        self.w, self.plan, self.strides, self.ahead = w, w.plan, strides, ahead
         self.form = w.plan.form
         self.frame = Frame(strides)
         self.b = self.frame.builder
@@ -133,19 +147,12 @@ class _Writer:
         c, rows, _ = self._layout()
         self.at_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c}")
         self.at_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
-        per = _count(w.choices)
         begin, end = chunk_range(b, w.items, self.plan.grain)
         sides = [(w.rows, self.at_rows), (w.columns, self.at_columns)]
         sides = [(side, to) for side, to in sides if side.packing is not None]
         with b.loop(begin, end, carried=[("i64", "-1")] * len(sides)) as item:
-            outer, part = "0", item.index
-            if self.plan.outer > 1:
-                outer = b.pure(f"udiv i64 {item.index}, {per}", item.index)
-                part = minus(b, item.index, times(b, outer, per))
-            self.outer = outer
-            self.places = batch_places(b, self.form.batch, outer)
-            choices = tuple((i,) for i in w.choices if extent_of(i) > 1)
-            self.places |= decode(b, Space(choices), part)
+            self.outer, self.places = self._item(item.index)
+            self.next = self._next(item.index)
             if w.blocks > 1:
                 with b.loop(0, w.blocks) as loop:
                     first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
@@ -162,6 +169,54 @@ class _Writer:
                         self._copy(side, to, "0")
                 self._turns()
                 item.carry(numbers)
+
+    def _item(self, number: str) -> tuple[str, Places]:
+        """The number of an item's batch, and its places."""
+        b, outer, part = self.b, "0", number
+        if self.plan.outer > 1:
+            per = _count(self.w.choices)
+            outer = quotient(b, number, per)
+            part = minus(b, number, times(b, outer, per))
+        choices = tuple((i,) for i in self.w.choices if extent_of(i) > 1)
+        places = batch_places(b, self.form.batch, outer)
+        return outer, places | decode(b, Space(choices), part)
+
+    def _next(self, number: str) -> list[str]:
+        """Where what is asked for begins of the item after one."""
+        if not self.ahead:
+            return []
+        b, found = self.b, []
+        _, places = self._item(plus(b, number, "1"))
+        for ahead in self.ahead:
+            offset = str(ahead.start)
+            for index, factor in ahead.factors.items():
+                if extent_of(index) > 1:
+                    offset = plus(b, offset, times(b, places[index].base or "0", factor))
+            found.append(element(b, self.scalar, self.frame.pointer(ahead.tensor), offset))
+        return found
+
+    def _ask(self, down: Places, right: Places, row: str) -> None:
+        """Ask for the part of the next item that is the turn of a row of tiles."""
+        b, w = self.b, self.w
+        others = (*w.down(), *w.right())
+        number, turns = flat_number(b, down | right, others), _count(others)
+        for index, step in ((w.line, w.lines), (w.row, self.plan.rows)):
+            if index is not None:
+                count = -(-w.length(index) // step)
+                at = row if index is w.row else down[index].base or "0"
+                number = plus(b, times(b, number, count), quotient(b, at, step))
+                turns *= count
+        for ahead, start in zip(self.ahead, self.next, strict=True):
+            parts = max(turns // ahead.count, 1)
+            lines, stretches = -(-ahead.lines // parts), -(-ahead.count // turns)
+            first = times(b, quotient(b, number, parts), stretches)
+            part = minus(b, number, times(b, quotient(b, number, parts), parts))
+            begin = times(b, part, lines * LINE)
+            for k in range(stretches):
+                stretch = times(b, plus(b, first, str(k)), ahead.step)
+                at = element(b, self.scalar, start, stretch)
+                with b.loop(begin, plus(b, begin, str(lines * LINE)), LINE) as loop:
+                    prefetch(b, at, loop.index)
 
     def _turns(self) -> None:
         """All tiles of an item, for one part of the sums after the other."""
@@ -199,6 +254,7 @@ class _Writer:
             return
         with self._walk(w.down()) as down, self._walk(w.right()) as right:
             for known, row, counts in self._rows_of(down):
+                self._ask(known, right, row)
                 for lane, wide in self._lanes():
                     self._tile(_At(known, right, row, lane), (*counts, wide), k)
 
@@ -349,12 +405,7 @@ class _Writer:
         self, places: Places, others: Sequence[Index], at: str, step: int, extent: int
     ) -> str:
         """The number of a tile along one side."""
-        count = -(-extent // step)
-        own = at
-        if at.startswith("%"):
-            own = self.b.pure(f"udiv i64 {at}, {step}", at)
-        else:
-            own = str(int(at) // step)
+        count, own = -(-extent // step), quotient(self.b, at, step)
         return plus(self.b, times(self.b, flat_number(self.b, places, others), count), own)
 
     def _range(self, g: Guarded, places: Places) -> tuple[str, str]:
