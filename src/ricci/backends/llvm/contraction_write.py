@@ -245,7 +245,9 @@ class ContractionWriter:
         shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked, partial)
         ahead = 0 if self.form.words is not None else self._vectors_ahead(b_step)
         rows_ahead = self._rows_ahead(rows, a_row, a_step)
-        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead)
+        # rows that are pages apart would drive out each other from the first cache
+        far = plan.is_streamed and b_step * self.bytes % PAGE == 0
+        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         beyond = str(live % plan.lanes)

@@ -16,6 +16,10 @@ from .emit_types import memory_type, splat, tag, width, with_lanes
 if TYPE_CHECKING:
     from .emit import Point
 
+_FAR = 4096
+"""Bytes after which what is asked for goes to the second cache: the first has room for little that
+is not wanted soon."""
+
 
 def load(point: Point, access: Access) -> Value:
     """The element of an access in each lane."""
@@ -81,7 +85,8 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
         return shuffled or _gather(point, type, align, address, stable), True
     if address.mask.is_full:
         if tensor in point.frame.ahead:
-            prefetch(point.b, address.pointer, point.frame.ahead[tensor])
+            distance = point.frame.ahead[tensor]
+            prefetch(point.b, address.pointer, distance, 1 if distance < _FAR else 2)
         return point.b.load(full, address.pointer, align, stable), True
     mask_text = point.mask_text(address.mask)
     name = f"llvm.masked.load.{tag(type, point.lanes)}.p0"
@@ -89,11 +94,14 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
     return emit_arith.held(point.b, type, raw, point.lanes), True
 
 
-def prefetch(b: Builder, pointer: str, bytes: int | str, write: bool = False) -> None:
-    """Bring a line to the cache that may be needed later; there need be no memory."""
+def prefetch(
+    b: Builder, pointer: str, bytes: int | str, cache: int = 1, write: bool = False
+) -> None:
+    """Bring a line that may be needed later to the first or second cache; there need be no
+    memory."""
     b.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     place = b.pure(f"getelementptr i8, ptr {pointer}, i64 {bytes}", pointer, str(bytes))
-    b.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 3, i32 1)")
+    b.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 {4 - cache}, i32 1)")
 
 
 def _safe(point: Point, pointer: str, mask: str | None) -> str:

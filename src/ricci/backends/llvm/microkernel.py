@@ -31,7 +31,8 @@ class Tile:
     operand moves by `b_step` per k, its vector `j` begins `j * lanes` on. Rows of the result are
     `c_row` apart. If `masked`, the last vector is read only where its lane is below `%live`.
     Elements are numbers, or `words` of several factors each. If `ahead`, the vectors so many
-    elements on are brought near, too; and if `rows_ahead`, what is so many on from the rows.
+    elements on are brought near, too (if `far`, to the second cache only); and if `rows_ahead`, what
+    is so many on from the rows.
     """
 
     dtype: DType
@@ -47,6 +48,7 @@ class Tile:
     words: Words | None = None
     ahead: int = 0
     rows_ahead: int = 0
+    far: bool = False
 
     @property
     def name(self) -> str:
@@ -93,7 +95,9 @@ class _Writer:
         self.cells = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
         self.pairs = len(self.cells) <= _FEW.get(tile.lanes * self.align, 4)
         places = tuple(i * tile.a_row for i in range(tile.rows))
-        self.step = TileStep(tile.dtype, tile.lanes, places, tile.vectors, tile.lanes, tile.ahead)
+        self.step = TileStep(
+            tile.dtype, tile.lanes, places, tile.vectors, tile.lanes, tile.ahead, far=tile.far
+        )
 
     def text(self) -> str:
         head = (

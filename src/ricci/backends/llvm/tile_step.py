@@ -32,8 +32,8 @@ def ahead_of(step: int, dtype: DType) -> int:
 class TileStep:
     """Broadcast elements at `places`, times `vectors` vectors that are `apart`. If `ahead`, the
     vectors so many elements on are brought near, too: those of large operands come from far away,
-    and processors do not look ahead beyond the end of a page. Elements are numbers, or `words` of
-    several factors each."""
+    and processors do not look ahead beyond the end of a page: to the first cache, or, if `far`, to
+    the second. Elements are numbers, or `words` of several factors each."""
 
     dtype: DType
     lanes: int
@@ -42,6 +42,7 @@ class TileStep:
     apart: int
     ahead: int = 0
     words: Words | None = None
+    far: bool = False
 
     @property
     def addition(self) -> str:
@@ -110,7 +111,8 @@ class _Writer:
         if t.ahead:
             step = f"{scalar_type(t.dtype)}, ptr {name}.p, i64 {t.ahead}"
             self.out.append(f"{name}.f = getelementptr {step}")
-            self.out.append(f"call void @llvm.prefetch.p0(ptr {name}.f, i32 0, i32 3, i32 1)")
+            near = 2 if t.far else 3
+            self.out.append(f"call void @llvm.prefetch.p0(ptr {name}.f, i32 0, i32 {near}, i32 1)")
 
     def broadcast(self, i: int) -> None:
         t, name = self.step, f"%a{self.name}.{i}"

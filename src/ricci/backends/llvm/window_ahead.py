@@ -8,7 +8,7 @@ item would be waited for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.nodes import Access, Index, Tensor
 from .emit_access import extent_of, linear, shape_of
@@ -33,6 +33,8 @@ class Ahead:
     count: int
     step: int
     length: int
+    cache: int
+    """Which cache has room for it."""
 
     @property
     def lines(self) -> int:
@@ -82,8 +84,11 @@ def _ahead(w: WindowPlan, access: Access, strides: Strides, target: Target) -> A
     if found is None:
         return None
     count, step, length = found
-    ahead = Ahead(access.tensor, start, factors, count, step, length)
-    return ahead if count * ahead.lines * LINE <= target.l2 // 4 else None
+    ahead = Ahead(access.tensor, start, factors, count, step, length, 1)
+    bytes = count * ahead.lines * LINE
+    if bytes > target.l2 // 4:
+        return None
+    return ahead if bytes <= target.l1 // 2 else replace(ahead, cache=2)
 
 
 def _stretches(box: list[tuple[int, int]]) -> tuple[int, int, int] | None:

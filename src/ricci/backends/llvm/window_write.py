@@ -216,7 +216,7 @@ class _Writer:
                 stretch = times(b, plus(b, first, str(k)), ahead.step)
                 at = element(b, self.scalar, start, stretch)
                 with b.loop(begin, plus(b, begin, str(lines * LINE)), LINE) as loop:
-                    prefetch(b, at, loop.index)
+                    prefetch(b, at, loop.index, ahead.cache)
 
     def _turns(self) -> None:
         """All tiles of an item, for one part of the sums after the other."""
