@@ -43,7 +43,7 @@ from .emit_access import (
     may_be_zero,
     subscript_is_safe,
 )
-from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Kept, Mask, Place, Value, View
+from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
 from .emit_quotient import quotients
 from .emit_types import literal, memory_type, scalar_type, splat, tag, vector_type, with_lanes
 from .kernels import Strides
@@ -77,6 +77,8 @@ class Frame:
         """Bytes behind what is read of a tensor that will be wanted next."""
         self.followed: dict[Tensor, Tensor] = {}
         """Tensors, and those of the same shape that are soon written at the same elements."""
+        self.asked: dict[Tensor, list[Asked]] = {}
+        """What to ask for when elements of a tensor have been written."""
         self.streams: frozenset[Tensor] = frozenset()
         """Tensors that are written past the caches, in whole vectors that lie as they should."""
         self.reread: frozenset[Tensor] = frozenset()
@@ -482,7 +484,7 @@ class Point:
         for expr, factor in form.others.values():
             value = self.as_index(self.value(expr))
             (spread if value.vector else terms).append((value.text, factor))
-        pointer = self._advance(pointer, terms, constant, dtype)
+        pointer = self.advance(pointer, terms, constant, dtype)
         step = stride.constant
         apart = None if spread else str(self.frame.amount(step))
         if isinstance(step, int):
@@ -492,7 +494,7 @@ class Point:
         spread.append((f"<{lanes}>", step))
         return Address(pointer, 0, self._offsets(spread, 0), mask, apart)
 
-    def _advance(
+    def advance(
         self, pointer: str, terms: list[tuple[str, Size]], constant: Size, dtype: DType
     ) -> str:
         """A pointer plus terms, the outermost first so that inner loops add little."""

@@ -10,11 +10,12 @@ from ...ir.nodes import Access, Tensor
 from . import emit_arith
 from .builder import Builder, split_operand
 from .emit_near import window_of
-from .emit_parts import Address, Value
+from .emit_parts import Address, Asked, Value
 from .emit_types import memory_type, splat, tag, width, with_lanes
 
 if TYPE_CHECKING:
     from .emit import Point
+from .sizes import plus, times
 
 _FAR = 4096
 """Bytes after which what is asked for goes to the second cache: the first has room for little that
@@ -194,6 +195,22 @@ def _store_next(point: Point, access: Access, address: Address, raws: list[str])
     if address.mask.is_full and access.tensor in point.frame.followed:
         other = Access(point.frame.followed[access.tensor], access.subscripts)
         prefetch(b, point.address(other).pointer, 0, write=True)
+    for asked in point.frame.asked.get(access.tensor, ()):
+        start = _start(point, asked)
+        for line in range(asked.lines):
+            prefetch(b, start, asked.distance + 64 * line, 2)
+
+
+def _start(point: Point, asked: Asked) -> str:
+    """Where the element is at the places of the first lane."""
+    constant, terms = asked.form.constant, []
+    for index, factor in asked.form.indices.items():
+        place = point.places[index]
+        constant = plus(constant, times(factor, place.offset))
+        if place.base is not None:
+            terms.append((place.base, factor))
+    pointer = point.frame.pointer(asked.tensor)
+    return point.advance(pointer, terms, constant, asked.tensor.dtype)
 
 
 def interleaved(b: Builder, type: str, lanes: int, vectors: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...dtypes import DType
 from ...ir.nodes import Tensor
+from .emit_access import Linear
 
 SAFE_BYTES = 64
 """Size of the place where loads and stores go that must have no effect."""
@@ -75,6 +76,17 @@ class Kept:
 
     number: int
     strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Lines of a tensor that will be wanted, from the element at the linear form of the places, and
+    a number of bytes behind it."""
+
+    tensor: Tensor
+    form: Linear
+    distance: int
+    lines: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ class Tile:
     operand moves by `b_step` per k, its vector `j` begins `j * lanes` on. Rows of the result are
     `c_row` apart. If `masked`, the last vector is read only where its lane is below `%live`.
     Elements are numbers, or `words` of several factors each. If `ahead`, the vectors so many
-    elements on are brought near, too (if `far`, to the second cache only); and if `rows_ahead`, what
-    is so many on from the rows.
+    elements on are brought near, too (if `far`, only to the second cache); and if `rows_ahead`,
+    what is so many on from the rows.
     """
 
     dtype: DType

@@ -1,0 +1,105 @@
+"""What windows over large tensors ask for: what is behind the elements that are read next."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import ricci
+from ricci.backends.llvm import nest_stream
+from ricci.backends.llvm.emit import Frame
+from ricci.backends.llvm.emit_access import Linear, extent_of
+from ricci.backends.llvm.nest_plan import Use, uses_of
+from ricci.backends.llvm.target import host
+from ricci.dtypes import DType, Types
+from ricci.ir.loops import Reduce
+from ricci.ir.nodes import Index
+from ricci.passes.pipeline import lower
+
+LANES = 16
+ROWS = "def f(float(C,H,W) X) -> (Y) {{ Y(c,h,w) max=! X(c,{}) where p in 0:3, q in 0:3 }}"
+LAST = "def f(float(H,W,C) X) -> (Y) {{ Y(h,w,c) max=! X({},c) where p in 0:3, q in 0:3 }}"
+WINDOWS = [
+    (form, shape, stride, dilation)
+    for form, shape in ((ROWS, (4, 40, 64)), (LAST, (40, 20, 64)))
+    for stride, dilation in ((1, 1), (2, 1), (1, 2))
+]
+
+
+def window(form: str, stride: int, dilation: int) -> str:
+    return form.format(f"{stride}*h + {dilation}*p, {stride}*w + {dilation}*q")
+
+
+def kernel_of(text: str, shape: tuple[int, ...]) -> Reduce:
+    graph = ricci.tc.define(text).f.graph
+    sizes = dict(zip(graph.symbols, shape, strict=True))
+    kernels = lower(graph, sizes, Types(DType.FLOAT32, DType.INT64)).kernels
+    (kernel,) = [k for k in kernels if isinstance(k, Reduce) and k.reduced]
+    return kernel
+
+
+def reading(kernel: Reduce) -> Use:
+    (use,) = [u for u in uses_of(kernel, Frame({}, host())) if not u.target]
+    return use
+
+
+def places(indices: tuple[Index, ...], step: int = 1) -> list[dict[Index, int]]:
+    """All points, of which the last index makes steps."""
+    *others, last = indices
+    ranges = [*(range(extent_of(i)) for i in others), range(0, extent_of(last), step)]
+    return [dict(zip(indices, p, strict=True)) for p in itertools.product(*ranges)]
+
+
+def at(form: Linear, point: dict[Index, int]) -> int:
+    assert isinstance(form.constant, int)
+    return form.constant + sum(n * point[i] for i, n in form.steps.items())
+
+
+@pytest.mark.parametrize(("form", "shape", "stride", "dilation"), WINDOWS)
+def test_what_is_new_to_a_result_is_asked_for(
+    form: str, shape: tuple[int, ...], stride: int, dilation: int
+) -> None:
+    """Of every result, all lines that no result before has read."""
+    kernel = kernel_of(window(form, stride, dilation), shape)
+    use, along = reading(kernel), kernel.domain[-1]
+    asked = nest_stream.behind(kernel, use, along, LANES)
+    counts = Counter[int]()
+    for point in places(kernel.domain, LANES):
+        for one in asked:
+            first = at(one.form, point)
+            counts.update(range(first, first + one.lines * LANES))
+    read = {at(use.form, p) for p in places((*kernel.domain, *kernel.reduced))}
+    # the first rows and columns are read before anything is asked for
+    assert len(read - counts.keys()) <= 0.3 * len(read)
+    assert len(counts.keys() - read) <= 0.3 * len(read)
+    assert counts.total() <= 1.3 * len(read)
+
+
+def test_only_windows_ask() -> None:
+    for text, shape in (
+        ("def f(float(N,C,W) X) -> (Y) { Y(n,w) max=! X(n,c,w) }", (8, 40, 64)),
+        ("def f(float(N,W) X) -> (Y) { Y(n) max=! X(n,w) }", (40, 64)),
+        (window(ROWS, 9, 1), (4, 90, 90)),
+    ):
+        kernel = kernel_of(text, shape)
+        assert not nest_stream.behind(kernel, reading(kernel), kernel.domain[-1], LANES)
+
+
+@pytest.mark.parametrize(("form", "shape"), [(ROWS, (6, 90, 90)), (LAST, (90, 90, 6))])
+def test_results_are_the_same(
+    form: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nest_stream, "BEYOND", 0)
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    axes, letters = ((0, 1), "H,W,C") if form is LAST else ((1, 2), "C,H,W")
+    views = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axes)
+    for stride in (1, 2):
+        text = window(form, stride, 1).replace(letters, ",".join(map(str, shape)))
+        program = ricci.parse(text, "tc")
+        assert "prefetch" in program.show("llvm", target="x86-64-v4")
+        steps = (slice(None, None, stride),) * 2
+        steps = (*steps, slice(None)) if form is LAST else (slice(None), *steps)
+        assert np.array_equal(program.compile()(x), views[steps].max((-1, -2)))
