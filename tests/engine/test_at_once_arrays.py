@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+import torch
 
 import ricci
 from ricci.runtime import at_once as calls
 from ricci.runtime.results import BIG
 
-DOUBLE = "def f(float(N,M) X) -> (Y) { Y(n,m) = X(n,m) * 2 }"
-PICK = "def f(float(N) X, int32(M) I) -> (Y) { Y(m) = X(I(m)) }"
+from .test_at_once import DOUBLE, PICK, SEVERAL, ones
+
 BOTH = "def f(float(N) A, float(N) B) -> (S, D) { S(n) = A(n) + B(n)  D(n) = A(n) - B(n) }"
-SEVERAL = """
-import math;
-graph Several {
-    @input { x: real[3,4]; }
-    @output { sums: real[3]; less: bool[3,4]; all: real[]; }
-    @compose {
-        sums = math.sum_reduce{axes=[1], squeeze=true}(x);
-        less = math.lt(x, 0.5);
-        all = math.sum_reduce{axes=[0,1], squeeze=true}(x);
-    }
-}
-"""
 Array = np.ndarray[Any, Any]
-
-
-def ones(*shape: int) -> Array:
-    return np.ones(shape, np.float32)
 
 
 def engine(f: Any) -> Any:
@@ -134,7 +118,6 @@ def test_dtypes(dtype: str) -> None:
 
 
 def test_bfloat16_is_given_as_callers_have_it() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     f = ricci.tc.define(DOUBLE.replace("float(", "bfloat16(")).f
     x = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
     for _ in range(4):
@@ -257,7 +240,6 @@ def test_arrays_are_not_taken_for_results() -> None:
 
 
 def test_arrays_and_tensors_in_turns() -> None:
-    torch = pytest.importorskip("torch")
     f = ricci.tc.define(DOUBLE).f
     x = ones(4, 6)
     t = torch.from_numpy(x)
@@ -281,52 +263,6 @@ def test_more_kinds_than_are_known() -> None:
     for _ in range(3):
         for x in kinds:
             assert np.array_equal(f(x), x * 2)
-
-
-def test_several_threads() -> None:
-    f = ricci.tc.define(DOUBLE).f
-    known(f, ones(512, 512))
-
-    def work(k: int) -> bool:
-        x = ones(512, 512) * k
-        return all(bool((f(x) == 2 * k).all()) for _ in range(30))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(8)))
-
-
-def test_new_values_of_variables_count() -> None:
-    text = """
-    import math;
-    graph Main {
-        @input { x: real[2]; }
-        @variable { w: real[2]; }
-        @output { y: real[2]; }
-        @compose { y = math.mul(x, w); }
-    }
-    """
-    model = ricci.parse(text, "skriptnd")
-    (name,) = [v.name for v in model.graph.variables]
-    model.variables[name] = np.array([1, 2], np.float32)
-    f = model.compile()
-    x = np.array([3, 5], np.float32)
-    for k in range(2, 5):
-        known(f, x)
-        f.variables[name] = np.array([k, k], np.float32)
-        assert f(x).tolist() == f(x).tolist() == f(x).tolist() == [3 * k, 5 * k]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_the_child_of_a_fork_has_workers_of_its_own() -> None:
-    f = ricci.tc.define(DOUBLE, threads=2).f
-    x = ones(512, 512)
-    known(f, x)
-    child = os.fork()
-    if child == 0:
-        right = all((f(x) == 2).all() for _ in range(3))
-        os._exit(0 if right and engine(f).at_once(x) is not None else 1)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_where_arrays_are_not_as_they_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
