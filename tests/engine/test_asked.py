@@ -1,4 +1,4 @@
-"""What windows over large tensors ask for: what is behind the elements that are read next."""
+"""What kernels ask for long before they read it: rows of windows, and rows of tables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest_stream
+from ricci.backends.llvm import nest_asked, nest_plan, nest_stream
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.emit_access import Linear, extent_of
+from ricci.backends.llvm.emit_parts import Asked
 from ricci.backends.llvm.nest_plan import Use, uses_of
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Reduce
-from ricci.ir.nodes import Index
+from ricci.ir.nodes import Index, Tensor
 from ricci.passes.pipeline import lower
 
 LANES = 16
@@ -37,7 +38,8 @@ def kernel_of(text: str, shape: tuple[int, ...]) -> Reduce:
     graph = ricci.tc.define(text).f.graph
     sizes = dict(zip(graph.symbols, shape, strict=True))
     kernels = lower(graph, sizes, Types(DType.FLOAT32, DType.INT64)).kernels
-    (kernel,) = [k for k in kernels if isinstance(k, Reduce) and k.reduced]
+    reductions = [k for k in kernels if isinstance(k, Reduce)]
+    (kernel,) = [k for k in reductions if k.reduced] or reductions
     return kernel
 
 
@@ -65,7 +67,7 @@ def test_what_is_new_to_a_result_is_asked_for(
     """Of every result, all lines that no result before has read."""
     kernel = kernel_of(window(form, stride, dilation), shape)
     use, along = reading(kernel), kernel.domain[-1]
-    asked = nest_stream.behind(kernel, use, along, LANES)
+    asked = nest_asked.behind(kernel, use, along, LANES)
     counts = Counter[int]()
     for point in places(kernel.domain, LANES):
         for one in asked:
@@ -85,14 +87,14 @@ def test_only_windows_ask() -> None:
         (window(ROWS, 9, 1), (4, 90, 90)),
     ):
         kernel = kernel_of(text, shape)
-        assert not nest_stream.behind(kernel, reading(kernel), kernel.domain[-1], LANES)
+        assert not nest_asked.behind(kernel, reading(kernel), kernel.domain[-1], LANES)
 
 
 @pytest.mark.parametrize(("form", "shape"), [(ROWS, (6, 90, 90)), (LAST, (90, 90, 6))])
 def test_results_are_the_same(
     form: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nest_stream, "BEYOND", 0)
+    monkeypatch.setattr(nest_asked, "BEYOND", 0)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     axes, letters = ((0, 1), "H,W,C") if form is LAST else ((1, 2), "C,H,W")
     views = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axes)
@@ -103,3 +105,77 @@ def test_results_are_the_same(
         steps = (slice(None, None, stride),) * 2
         steps = (*steps, slice(None)) if form is LAST else (slice(None), *steps)
         assert np.array_equal(program.compile()(x), views[steps].max((-1, -2)))
+
+
+TABLES = {
+    "rows": "def f(float(M,N) t, int64(K) i) -> (y) { y(k,n) = t(i(k),n) where n in 0:N }",
+    "sums of rows": "def f(float(M,N) t, int64(K,L) i) -> (y) { y(k,n) +=! t(i(k,l),n) }",
+    "dots": "def f(float(M,N) t, int64(K) i, float(N) w) -> (y) { y(k) +=! t(i(k),n) * w(n) }",
+    "columns": "def f(float(M,N) t, int64(K) i) -> (y) { y(m,k) = t(m,i(k)) where m in 0:M }",
+    "sums of columns": "def f(float(M,N) t, int64(K) i) -> (y) { y(m) +=! t(m,i(k)) }",
+}
+EXPECTED = {
+    "rows": lambda t, i: t[i],
+    "sums of rows": lambda t, i: t[i].sum(1),
+    "dots": lambda t, i, w: t[i] @ w,
+    "columns": lambda t, i: t[:, i],
+    "sums of columns": lambda t, i: t[:, i].sum(1),
+}
+
+
+def table_of(name: str, rng: np.random.Generator) -> list[np.ndarray]:
+    t = rng.standard_normal((300, 512)).astype(np.float32)
+    sizes = (40, 19) if name == "sums of rows" else (400,)
+    arrays = [t, rng.integers(0, 300, sizes)]
+    return [*arrays, t[0]] if "dots" in name else arrays
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("large", [1, 1 << 60])
+def test_results_of_tables(name: str, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same whether rows are asked for or not; and what is asked for is not looked for."""
+    monkeypatch.setattr(nest_plan, "LARGE", large)
+    found = list[Asked]()
+
+    def noted(kernel: Reduce, plan: nest_plan.Plan, frame: Frame) -> dict[Tensor, list[Asked]]:
+        asked = nest_asked.asked_of(kernel, plan, frame)
+        found.extend(x for y in asked.values() for x in y)
+        return asked
+
+    monkeypatch.setattr(nest_stream, "asked_of", noted)
+    arrays = table_of(name, np.random.default_rng(1))
+    executable = ricci.parse(TABLES[name], "tc").compile(threads=2)
+    assert np.allclose(executable(*arrays), EXPECTED[name](*arrays), rtol=1e-5, atol=1e-5)
+    assert bool(found) == (large == 1)
+    arrays[1].flat[-1] = 1 << 40
+    with pytest.raises(ricci.Error, match="1099511627776"):
+        executable(*arrays)
+
+
+def test_all_lines_of_rows_are_asked_for() -> None:
+    for columns, count in ((512, 400), (512, 100), (100, 400), (512, 17)):
+        kernel = kernel_of(TABLES["columns"], (300, columns, count))
+        plan = nest_plan.make_plan(kernel, Frame({}, host()), host())
+        (use,) = [u for u in uses_of(kernel, Frame({}, host())) if u.form.others]
+        asked = nest_asked.all_of_rows(plan, use, Frame({}, host()))
+        if count == 17:  # few of the lines are read
+            assert not asked
+            continue
+        (one,) = asked
+        row, along = kernel.domain
+        for k in range(3):
+            points = [{row: k, along: n} for n in range(0, count, plan.lanes)]
+            starts = [at(one.form, p) for p in points]
+            lines = {(s + 16 * n) // 16 for s in starts for n in range(one.lines + 1)}
+            assert lines >= {n // 16 for n in range((k + 1) * columns, (k + 1) * columns + count)}
+
+
+def test_rows_to_come_are_within_the_table() -> None:
+    kernel = kernel_of(TABLES["rows"], (300, 64, 400))
+    plan = nest_plan.make_plan(kernel, Frame({}, host()), host())
+    (use,) = [u for u in uses_of(kernel, Frame({}, host())) if u.form.others]
+    (asked,) = nest_asked.rows_of_table(plan, use)
+    rows, _ = kernel.domain
+    assert asked.moved is not None and asked.form is use.form
+    assert asked.moved[0] is rows and asked.moved[2] == 400
+    assert asked.moved[1] * 64 * 4 >= nest_asked.ROWS

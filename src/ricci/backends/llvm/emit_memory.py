@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ...dtypes import DType
 from ...ir.nodes import Access, Tensor
-from . import emit_arith
+from . import counts, emit_arith
 from .builder import Builder, split_operand
 from .emit_near import window_of
-from .emit_parts import Address, Asked, Value
+from .emit_parts import Address, Asked, Place, Value
 from .emit_types import memory_type, splat, tag, width, with_lanes
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def load(point: Point, access: Access) -> Value:
     if picked is not None:
         return as_value(point, access.tensor, picked, True)
     raw, vector = _read(point, access.tensor, point.address(access))
+    _ask(point, access.tensor)
     return as_value(point, access.tensor, raw, vector)
 
 
@@ -195,20 +196,36 @@ def _store_next(point: Point, access: Access, address: Address, raws: list[str])
     if address.mask.is_full and access.tensor in point.frame.followed:
         other = Access(point.frame.followed[access.tensor], access.subscripts)
         prefetch(b, point.address(other).pointer, 0, write=True)
-    for asked in point.frame.asked.get(access.tensor, ()):
+    _ask(point, access.tensor)
+
+
+def _ask(point: Point, tensor: Tensor) -> None:
+    """Bring near what is wanted after elements of a tensor."""
+    for asked in point.frame.asked.get(tensor, ()):
         start = _start(point, asked)
         for line in range(asked.lines):
-            prefetch(b, start, asked.distance + 64 * line, 2)
+            prefetch(point.b, start, asked.distance + 64 * line, 2)
 
 
 def _start(point: Point, asked: Asked) -> str:
-    """Where the element is at the places of the first lane."""
+    """Where the element is at the places of the first lane, or later."""
+    places = dict(point.places)
+    if asked.moved is not None:
+        index, steps, extent = asked.moved
+        place = places[index]
+        later: counts.Count = place.offset + steps
+        if place.base is not None:
+            later = point.b.pure(f"add nsw i64 {place.base}, {later}", place.base)
+        later = counts.least(point.b, later, extent - 1)
+        places[index] = Place(None, later) if isinstance(later, int) else Place(later)
     constant, terms = asked.form.constant, []
     for index, factor in asked.form.indices.items():
-        place = point.places[index]
+        place = places[index]
         constant = plus(constant, times(factor, place.offset))
         if place.base is not None:
             terms.append((place.base, factor))
+    there = point.frame.point(1, places)
+    terms += [(there.value(x).text, factor) for x, factor in asked.form.others.values()]
     pointer = point.frame.pointer(asked.tensor)
     return point.advance(pointer, terms, constant, asked.tensor.dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...dtypes import DType
-from ...ir.nodes import Tensor
+from ...ir.nodes import Index, Tensor
 from .emit_access import Linear
 
 SAFE_BYTES = 64
@@ -81,12 +81,14 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Lines of a tensor that will be wanted, from the element at the linear form of the places, and
-    a number of bytes behind it."""
+    a number of bytes behind it; or a number of steps of an index later, before its end."""
 
     tensor: Tensor
     form: Linear
     distance: int
     lines: int
+    moved: tuple[Index, int, int] | None = None
+    """The index, the steps, and the number of its values."""
 
 
 @dataclass(frozen=True, slots=True)

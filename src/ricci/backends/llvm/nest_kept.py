@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.loops import Reduce
+from ...ir.nodes import Index
 from .emit import FULL, Frame, Place
 from .emit_types import vector_type, width
-from .nest_loops import Bound, Cell, LoopNest, Places, Ranges
+from .nest_loops import STRETCH, Bound, Cell, LoopNest, Places, Ranges
 from .nest_plan import Loop, Plan, kept_bytes
 
 
@@ -22,8 +23,17 @@ class KeptNest(LoopNest):
 
     def __init__(self, kernel: Reduce, plan: Plan, frame: Frame) -> None:
         super().__init__(kernel, plan, frame)
-        self.scratch = plan.kept * kept_bytes(self.kernel, plan.lanes)
+        size = plan.kept * kept_bytes(self.kernel, plan.lanes)
+        self.totals = size if plan.kept and self._is_long() else 0
+        """Where the accumulators of all terms begin: behind those of a stretch of terms."""
+        self.scratch = self.totals + size
         """Bytes of the accumulators, in the memory of the thread."""
+
+    def _is_long(self) -> bool:
+        """Whether sums of a part of the terms are made beside those of all."""
+        terms = self.plan.reduced[-1].extent
+        assert isinstance(terms, int)
+        return self.is_sum and terms >= 2 * STRETCH * self.plan.terms
 
     def _vectors(
         self, rows: list[Places], limits: tuple[Bound, Bound] | None, ranges: Ranges
@@ -47,10 +57,10 @@ class KeptNest(LoopNest):
         with self.b.loop(begin, end) as loop:
             point = self._point(self._cell(row, loop.index), {})
             first = [point.vector(point.value(x)) for x in self.kernel.initial]
-            self._keep(first, begin, loop.index)
+            self._keep(first, begin, loop.index, self.totals)
         self._passes(row, begin, end, {}, self.plan.reduced)
         with self.b.loop(begin, end) as loop:
-            self._finish([self._cell(row, loop.index)], self._held(begin, loop.index))
+            self._finish([self._cell(row, loop.index)], self._held(begin, loop.index, self.totals))
 
     def _cell(self, row: Cell, number: str) -> Cell:
         """A vector of the row; the last one begins earlier if it has no room."""
@@ -76,27 +86,56 @@ class KeptNest(LoopNest):
                 self._passes(row, begin, end, here, rest)
             return
         whole = extent // terms * terms
-        if whole:
-            with self.b.loop(0, whole, terms) as run:
-                there = [{**places, loop.index: Place(run.index, k)} for k in range(terms)]
-                self._pass(row, begin, end, there)
+        long = terms * STRETCH
+        parts = whole // long * long if self.totals else 0
+        if parts:
+            with self.b.loop(0, parts, long) as run:
+                stop = self.b.pure(f"add nuw nsw i64 {run.index}, {long}", run.index)
+                with self.b.loop(begin, end) as at:
+                    self._keep(self._nothing(1), begin, at.index, 0)
+                self._groups(row, begin, end, (run.index, stop), places, loop.index, 0)
+                with self.b.loop(begin, end) as at:
+                    held = [self._held(begin, at.index, x) for x in (self.totals, 0)]
+                    self._keep(self._added(*held), begin, at.index, self.totals)
+        if parts < whole:
+            self._groups(row, begin, end, (parts, whole), places, loop.index, self.totals)
         if extent > whole:
             there = [{**places, loop.index: Place(None, k)} for k in range(whole, extent)]
-            self._pass(row, begin, end, there)
+            self._pass(row, begin, end, there, self.totals)
 
-    def _pass(self, row: Cell, begin: Bound, end: Bound, terms: list[Places]) -> None:
+    def _groups(
+        self,
+        row: Cell,
+        begin: Bound,
+        end: Bound,
+        span: tuple[Bound, Bound],
+        places: Places,
+        index: Index,
+        set: int,
+    ) -> None:
+        """Passes for the terms from one to another, which are whole groups."""
+        terms = self.plan.terms
+        with self.b.loop(*span, terms) as run:
+            there = [{**places, index: Place(run.index, k)} for k in range(terms)]
+            self._pass(row, begin, end, there, set)
+
+    def _pass(self, row: Cell, begin: Bound, end: Bound, terms: list[Places], set: int) -> None:
+        """One pass over the row for a few terms, into the accumulators of a set."""
         with self.b.loop(begin, end) as loop:
             cell = self._cell(row, loop.index)
-            values = self._held(begin, loop.index)
+            held = self._held(begin, loop.index, set)
+            fresh = self.is_sum and len(terms) > 1
+            values = self._nothing(1) if fresh else held
             for places in terms:
                 values = self._terms([cell], values, places)
-            self._keep(values, begin, loop.index)
+            total = self._added(held, values) if fresh else values
+            self._keep(total, begin, loop.index, set)
 
-    def _places(self, begin: Bound, number: str) -> list[tuple[str, str]]:
-        """The types of the accumulators of a vector, and where they are."""
+    def _places(self, begin: Bound, number: str, set: int) -> list[tuple[str, str]]:
+        """The types of the accumulators of a vector, and where they are; a set begins at `set`."""
         b, plan = self.b, self.plan
         at = b.pure(f"sub i64 {number}, {begin}", number, str(begin))
-        out, offset = [], 0
+        out, offset = [], set
         for dtype in self.dtypes:
             size = width(dtype) * plan.lanes
             bytes = b.pure(f"mul nuw nsw i64 {at}, {size}", at)
@@ -106,12 +145,12 @@ class KeptNest(LoopNest):
             offset += plan.kept * size
         return out
 
-    def _held(self, begin: Bound, number: str) -> list[str]:
+    def _held(self, begin: Bound, number: str, set: int) -> list[str]:
         """The accumulators of a vector."""
-        pairs = zip(self.dtypes, self._places(begin, number), strict=True)
+        pairs = zip(self.dtypes, self._places(begin, number, set), strict=True)
         return [self.b.op(f"load {t}, ptr {p}, align {width(d)}") for d, (t, p) in pairs]
 
-    def _keep(self, values: Sequence[str], begin: Bound, number: str) -> None:
-        spots = self._places(begin, number)
+    def _keep(self, values: Sequence[str], begin: Bound, number: str, set: int) -> None:
+        spots = self._places(begin, number, set)
         for dtype, value, (type, pointer) in zip(self.dtypes, values, spots, strict=True):
             self.b.line(f"store {type} {value}, ptr {pointer}, align {width(dtype)}")

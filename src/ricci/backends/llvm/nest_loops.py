@@ -19,7 +19,7 @@ from ...ir.rewrite import accesses, used_locals, walk
 from . import counts, emit_arith
 from .emit import FULL, Frame, Mask, Place, Point, Value
 from .emit_access import extent_of
-from .emit_types import vector_type, with_lanes
+from .emit_types import scalar_type, splat, vector_type, with_lanes
 from .mathlib_core import Reals
 from .nest_choice import choice_of, dtypes_of, with_steps
 from .nest_phase import runs_of
@@ -32,6 +32,12 @@ Bound = counts.Count
 Places = dict[Index, Place]
 Ranges = dict[Index, tuple[Size, Size]]
 Body = Callable[[Ranges], None]
+
+
+STRETCH = 64
+"""Terms of a long sum that are added up by themselves, which loses fewer bits than one by one."""
+_FEW = 16
+"""Numbers of terms below this are added to what is there, one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,8 @@ class LoopNest(ABC):
         self.frame = frame
         self.b = frame.builder
         self.dtypes = dtypes_of(kernel)
+        self.is_sum = kernel.op == "add" and all(d.is_real for d in self.dtypes)
+        """Whether bits are lost with each term, the more of them the larger the sum already is."""
         self.shares = shares_of(plan, frame)
         self.interiors = {
             x: interior(kernel, x, {}) for x in self._domain_loops() if x.extent != ONE
@@ -437,11 +445,62 @@ class LoopNest(ABC):
                 here = {**places, loop.index: Place(None, n)}
                 accumulators = self._reduce(cells, accumulators, here, rest)
             return accumulators
-        carried = list(zip(self._types(len(cells)), accumulators, strict=True))
-        with self.b.loop(0, self.frame.count(loop.extent), 1, carried) as run:
-            here = {**places, loop.index: Place(run.index)}
-            run.carry(self._reduce(cells, run.values, here, rest))
+        end = self.frame.count(loop.extent)
+        return self._span(cells, accumulators, places, loop.index, (0, end), rest, end)
+
+    def _span(
+        self,
+        cells: list[Cell],
+        accumulators: list[str],
+        places: Places,
+        index: Index,
+        span: tuple[Bound, Bound],
+        rest: Sequence[Loop],
+        count: Bound,
+    ) -> list[str]:
+        """A part of a reduced loop: `count` steps at most; many steps of a sum in stretches."""
+        begin, end = span
+        step = self._stretch_of(count)
+        inner = math.prod(x.extent for x in rest if isinstance(x.extent, int))
+        many = inner >= _FEW and not (isinstance(count, int) and count < _FEW)
+        with self.b.loop(begin, end, step, self._carry(cells, accumulators)) as run:
+            fresh = self.is_sum and (step > 1 or many)
+            values = self._nothing(len(cells)) if fresh else run.values
+            if step > 1:
+                stop = self.b.pure(f"add nuw nsw i64 {run.index}, {step}", run.index)
+                part = (run.index, self._least(stop, end))
+                values = self._span(cells, values, places, index, part, rest, step)
+            else:
+                here = {**places, index: Place(run.index)}
+                values = self._reduce(cells, values, here, rest)
+            run.carry(self._added(run.values, values) if fresh else values)
         return run.results
+
+    def _stretch_of(self, count: Bound) -> int:
+        """Steps of a reduced loop whose terms are added up by themselves."""
+        if not self.is_sum:
+            return 1
+        if not isinstance(count, int):
+            return STRETCH
+        step = 1
+        while count >= 2 * step * STRETCH:
+            step *= STRETCH
+        return step
+
+    def _carry(self, cells: list[Cell], accumulators: list[str]) -> list[tuple[str, str]]:
+        return list(zip(self._types(len(cells)), accumulators, strict=True))
+
+    def _nothing(self, cells: int) -> list[str]:
+        """Accumulators to which nothing was added yet."""
+        op, lanes = self.kernel.op, self.plan.lanes
+        return [
+            splat(emit_arith.neutral(op, d), scalar_type(d), lanes) for d in self.dtypes
+        ] * cells
+
+    def _added(self, values: Sequence[str], sums: Sequence[str]) -> list[str]:
+        dtypes, lanes = self.dtypes * (len(sums) // len(self.dtypes)), self.plan.lanes
+        triples = zip(values, sums, dtypes, strict=True)
+        return [emit_arith.combine(self.b, self.kernel.op, *t, lanes) for t in triples]
 
     def _types(self, cells: int) -> list[str]:
         return [vector_type(d, self.plan.lanes) for _ in range(cells) for d in self.dtypes]

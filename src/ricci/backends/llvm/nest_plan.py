@@ -41,6 +41,7 @@ _FEW = 1
 """Vectors at once where functions take all of 16 registers: the processor overlaps turns itself."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
+_LINE = 64
 LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
 _KEPT_BYTES, _LEAST_KEPT = 16 << 10, 16
@@ -278,7 +279,10 @@ def _touch(use: Use, index: Index, lanes: int) -> float:
         return {0: 1.0, 1: 1 / lanes}.get(step, 2.0)
     if step <= 1:
         return (1 if step else 0.25) / lanes
-    return 1.5 * step / lanes if step <= 4 else 1.2
+    if step <= 4:
+        return 1.5 * step / lanes
+    is_own_line = step * width(use.access.tensor.dtype) >= _LINE
+    return 2.0 if is_own_line and is_large(use.access.tensor) else 1.2  # 1.5 where lines are shared
 
 
 def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> None:

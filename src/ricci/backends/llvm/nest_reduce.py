@@ -9,15 +9,13 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Expr
 from . import counts, emit_arith
 from .emit import FULL, Frame, Mask, Place, Point
-from .emit_types import scalar_type, splat, with_lanes
+from .emit_types import scalar_type, with_lanes
 from .nest_choice import better
 from .nest_extreme import Watch
 from .nest_kept import KeptNest
-from .nest_loops import Bound, Cell, Places
+from .nest_loops import STRETCH, Bound, Cell, Places
 from .nest_plan import Loop, Plan
 
-STRETCH = 64
-"""Vectors of terms that a sum adds up by themselves, if there are many."""
 _AGAIN = ("min", "max", "and", "or")
 """Reductions to which a term may come twice: the last vector may begin earlier."""
 
@@ -67,10 +65,9 @@ class ReduceNest(KeptNest):
 
     def _first_lanes(self, cell: Cell) -> list[str]:
         """What the accumulators of all lanes begin with."""
-        lanes, op = self.plan.lanes, self.kernel.op
+        lanes = self.plan.lanes
         if self.choice is None:
-            neutral = [(emit_arith.neutral(op, d), scalar_type(d)) for d in self.dtypes]
-            return [splat(text, type, lanes) for text, type in neutral]
+            return self._nothing(1)
         one, all_lanes = self._point(cell, {}), self.frame.point(lanes, {})
         values = [one.value(x) for x in self.kernel.initial]
         return [all_lanes.vector(v) for v in values]
@@ -124,18 +121,14 @@ class ReduceNest(KeptNest):
     ) -> list[str]:
         """Several vectors at once up to `end`; long sums in stretches, which lose fewer bits."""
         step = self.plan.lanes * self.plan.vectors
-        is_sum = self.kernel.op == "add" and all(d.is_real for d in self.dtypes)
         begin, long = 0, step * STRETCH
-        if is_sum and end >= 2 * long:
+        if self.is_sum and end >= 2 * long:
             begin = end // long * long
             with self.b.loop(0, begin, long, self._carried(cells, accumulators)) as run:
                 stop = self.b.pure(f"add nuw nsw i64 {run.index}, {long}", run.index)
-                zeros = [x for c in cells for x in self._first_lanes(c) * self.plan.vectors]
+                zeros = self._nothing(len(cells) * self.plan.vectors)
                 sums = self._steady(cells, zeros, places, run.index, stop)
-                dtypes = self.dtypes * (len(sums) // len(self.dtypes))
-                lanes = self.plan.lanes
-                triples = zip(run.values, sums, dtypes, strict=True)
-                run.carry([emit_arith.combine(self.b, "add", *t, lanes) for t in triples])
+                run.carry(self._added(run.values, sums))
             accumulators = run.results
         if begin < end:
             accumulators = self._steady(cells, accumulators, places, begin, end)

@@ -12,25 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.loops import Reduce
-from ...ir.nodes import Index, Tensor
+from ...ir.nodes import Tensor
 from .emit import Frame
-from .emit_access import Linear, extent_of
-from .emit_parts import Asked
 from .emit_types import width
+from .nest_asked import LINE, asked_of
 from .nest_choice import is_stored_each_step
 from .nest_phase import runs_of
 from .nest_plan import Plan, Use, is_large, is_read_once, is_torn, uses_of
-from .sizes import likely, plus, product, sizes_of
 
 AHEAD = 2048
-"""Bytes ahead of what is read once; of rows that are read again, `ASKED`."""
-ASKED = 8192
-BEYOND = 4
-"""How many times a core's second cache a tensor is of which rows are asked for."""
-_MOST_ASKED = 8
-"""Lines that are asked for with a vector of results, at most."""
-_LEAST, LINE = 16, 64
-"""Bytes of a vector."""
+"""Bytes ahead of what is read once."""
+_LEAST = 16
+"""Bytes of a vector, at least."""
 
 
 def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
@@ -84,7 +77,7 @@ def write_streamed(kernel: Reduce, plan: Plan, frame: Frame, body: Callable[[], 
     targets = streamed(kernel, plan, frame)
     ahead = frame.ahead
     frame.ahead = {**_read_ahead(kernel, plan, frame), **ahead}
-    frame.asked = _asked(kernel, plan, frame)
+    frame.asked = asked_of(kernel, plan, frame)
     if targets:
         write_either_way([u.access.tensor for u in targets], frame, body)
     else:
@@ -129,49 +122,6 @@ def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
         if tensors.count(u.access.tensor) == 1 and is_read_once(u)
     }
-
-
-def _asked(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, list[Asked]]:
-    """What is read around the place of a result, by the terms of a sum or a maximum: each element
-    several times, so what is asked for with each result is behind what it was first to read."""
-    target = frame.target
-    if target is None or plan.vector is None or plan.over_reduced or is_stored_each_step(kernel):
-        return {}
-    found = list[Asked]()
-    for use in uses_of(kernel, frame):
-        tensor = use.access.tensor
-        bytes = likely(product(sizes_of(tensor.shape))) * width(tensor.dtype)
-        if use.target or not use.inner or use.form.others or tensor in frame.local:
-            continue
-        if bytes > BEYOND * target.l2 and not is_read_once(use):
-            found += behind(kernel, use, plan.vector.index, plan.lanes)
-    return {kernel.targets[0].tensor: found}
-
-
-def behind(kernel: Reduce, use: Use, along: Index, lanes: int) -> list[Asked]:
-    """What is behind the elements that no result before this one has read; nothing if results next
-    to one another do not share elements."""
-    steps, size = use.form.steps, width(use.access.tensor.dtype)
-    offsets = [0]
-    for index in (i for i in kernel.reduced if steps.get(i)):
-        step, extent = abs(steps[index]), extent_of(index)
-        moves = {i: abs(n) for i, n in steps.items() if i not in kernel.reduced}
-        near = [(n, i is along) for i, n in moves.items() if 0 < n <= step * extent]
-        if not near:
-            return []
-        apart, is_along = max(near)
-        fresh = range(1 if is_along else min(extent, max(1, apart // step)))
-        if steps[index] > 0:
-            fresh = range(extent - len(fresh), extent)
-        offsets = [o + steps[index] * k for o in offsets for k in fresh]
-    lines = max(1, steps.get(along, 0) * lanes * size // LINE)
-    if not 0 < steps.get(along, 0) * len(offsets) * lines <= _MOST_ASKED:
-        return []
-    own = {i: n for i, n in use.form.indices.items() if i not in kernel.reduced}
-    return [
-        Asked(use.access.tensor, Linear(plus(use.form.constant, o), own), ASKED, lines)
-        for o in offsets
-    ]
 
 
 def _looks_ahead(frame: Frame) -> bool:

@@ -18,8 +18,9 @@ from .builder import Builder
 from .emit import Frame, Place
 from .emit_memory import as_value
 from .emit_types import memory_type, width, with_lanes
+from .nest_asked import LINE
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, Loop, Use, is_dynamic, lanes_of, loops_of, uses_of
-from .nest_stream import LINE, is_wanted, write_either_way
+from .nest_stream import is_wanted, write_either_way
 from .target import Target
 
 PIECE_BYTES = 16

@@ -1,0 +1,41 @@
+"""Sums of many terms: what is lost of them grows with the numbers of levels, not of terms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ricci
+
+SUMS = {
+    "over the first": ("def f(float(16384,K) x) -> (y) { y(k) +=! x(i,k) }", (16384, 33), 0),
+    "over two": ("def f(float(512,100,K) x) -> (y) { y(k) +=! x(i,j,k) }", (512, 100, 64), (0, 1)),
+    "of windows": (
+        "def f(float(2048,3,3,K) x) -> (y) { y(k) +=! x(i,j,l,k) }",
+        (2048, 3, 3, 40),
+        (0, 1, 2),
+    ),
+    "of any number": ("def f(float(N,K) x) -> (y) { y(k) +=! x(i,k) }", (16000, 33), 0),
+    "rows beyond the caches": (
+        "def f(float(4,4096,1024) x) -> (y) { y(i,k) +=! x(i,j,k) }",
+        (4, 4096, 1024),
+        1,
+    ),
+    "far rows beyond the caches": (
+        "def f(float(4096,2,2048) x) -> (y) { y(j,k) +=! x(i,j,k) }",
+        (4096, 2, 2048),
+        0,
+    ),
+    "along the vectors": ("def f(float(R,300000) x) -> (y) { y(r) +=! x(r,i) }", (3, 300000), 1),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_sums_lose_few_bits(name: str, threads: int) -> None:
+    text, shape, axes = SUMS[name]
+    x = np.random.default_rng(3).random(shape, dtype=np.float32)
+    executable = ricci.parse(text, "tc").compile(threads=threads)
+    wanted = x.sum(axes, dtype=np.float64)
+    error = np.max(np.abs(executable(x) - wanted) / wanted)
+    assert error < 4e-7  # one by one: 3e-6 to 8e-6
