@@ -52,8 +52,9 @@ _STRETCH = 14.0
 """Cycles to begin to pack a stretch of columns from beyond the caches, on a page of its own."""
 _FROM_L2 = 0.7
 """Cycles per 64 bytes of panels that are more than the first cache has room for."""
-_SUMS = 2.0
-"""Cycles to add a vector of sums to those of the block of k before."""
+_SUMS, _WIDE_SUMS = 2.0, 4.0
+"""Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
+halves."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -78,7 +79,8 @@ class Costs:
         self.each = (k * multiply + _CALL * tiles * (1 + plan.depth.blocks)) / elements
         near = self.rows * plan.lane_block * self.bytes <= target.l1
         if not (plan.is_streamed and near):  # else sums stay near
-            self.each += _SUMS * (plan.depth.blocks - 1) / plan.lanes
+            sums = _WIDE_SUMS if target.halves else _SUMS
+            self.each += sums * (plan.depth.blocks - 1) / plan.lanes
         self.each += _storing(plan, strides)
         self.row = k * _reading(
             plan.broadcast_source, plan.broadcast, plan.rows, plan, strides, target

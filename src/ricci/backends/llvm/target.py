@@ -65,6 +65,11 @@ class Target:
         return self.cpu.startswith("znver")
 
     @property
+    def halves(self) -> bool:
+        """Whether vectors of 64 bytes are loaded, computed and stored in halves."""
+        return self.vector_bytes > 32 and self.cpu == "znver4"
+
+    @property
     def fused(self) -> bool:
         """Whether a multiply-add is one instruction."""
         return self.has("fma") or not self.triple.startswith("x86_64")
