@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest_asked, nest_plan, nest_stream
+from ricci.backends.llvm import nest, nest_asked, nest_plan, nest_stream
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.emit_access import Linear, extent_of
 from ricci.backends.llvm.emit_parts import Asked
@@ -179,3 +180,12 @@ def test_rows_to_come_are_within_the_table() -> None:
     assert asked.moved is not None and asked.form is use.form
     assert asked.moved[0] is rows and asked.moved[2] == 400
     assert asked.moved[1] * 64 * 4 >= nest_asked.ROWS
+
+
+@pytest.mark.parametrize(("shape", "on_zen"), [((32768, 512), True), ((262144, 64), False)])
+def test_rows_of_terms(shape: tuple[int, int], on_zen: bool) -> None:
+    """A processor that looks ahead itself is told of long rows alone."""
+    kernel = kernel_of("def f(float(M,N) X) -> (y) { y(i) +=! X(i,k) }", shape)
+    for cpu, wanted in (("znver4", on_zen), ("skylake-avx512", True)):
+        target = replace(host(), cpu=cpu)
+        assert ("prefetch" in nest.generate(kernel, {}, target).text) == wanted

@@ -19,9 +19,12 @@ from .nest_asked import LINE, asked_of
 from .nest_choice import is_stored_each_step
 from .nest_phase import runs_of
 from .nest_plan import Plan, Use, is_large, is_read_once, is_torn, uses_of
+from .sizes import likely
 
 AHEAD = 2048
 """Bytes ahead of what is read once."""
+FARTHER, _LONG_ROW = 4096, 512
+"""The same along rows of so many terms where the processor itself looks ahead, too."""
 _LEAST = 16
 """Bytes of a vector, at least."""
 
@@ -110,22 +113,20 @@ def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
     """The large tensors that are read along the vectors, once."""
     if plan.vector is None or plan.terms > 1:  # several rows at a time are found by themselves
         return {}
-    if kernel.reduced and not is_stored_each_step(kernel) and _looks_ahead(frame):
+    only_reads = kernel.reduced and not is_stored_each_step(kernel)
+    helps_itself = only_reads and frame.target is not None and frame.target.looks_ahead
+    if helps_itself and not (plan.over_reduced and likely(plan.vector.extent) >= _LONG_ROW):
         return {}
     along, uses = plan.vector.index, uses_of(kernel, frame)
     read = [u for u in uses if not u.target and u.access.tensor not in frame.local]
     accesses = {u.access for u in read}
     tensors = [a.tensor for a in accesses]
     return {
-        u.access.tensor: _distance(u, plan)
+        u.access.tensor: FARTHER if helps_itself else _distance(u, plan)
         for u in read
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
         if tensors.count(u.access.tensor) == 1 and is_read_once(u)
     }
-
-
-def _looks_ahead(frame: Frame) -> bool:
-    return frame.target is not None and frame.target.looks_ahead
 
 
 def _distance(use: Use, plan: Plan) -> int:
