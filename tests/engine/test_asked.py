@@ -19,7 +19,9 @@ from ricci.backends.llvm.target import host
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Reduce
 from ricci.ir.nodes import Index, Tensor
+from ricci.ir.text import parse_graph
 from ricci.passes.pipeline import lower
+from ricci.runtime.executable import compile_graph
 
 LANES = 16
 ROWS = "def f(float(C,H,W) X) -> (Y) {{ Y(c,h,w) max=! X(c,{}) where p in 0:3, q in 0:3 }}"
@@ -89,6 +91,19 @@ def test_only_windows_ask() -> None:
     ):
         kernel = kernel_of(text, shape)
         assert not nest_asked.behind(kernel, reading(kernel), kernel.domain[-1], LANES)
+
+
+def test_windows_of_any_length() -> None:
+    """Of an open program, whose tensors may well be large."""
+    graph = parse_graph("""graph g { symbol n <= 200; symbol m <= 1000; symbol k <= 500;
+        input x = x: real[n, 512, m + k]; input w = w: real[k];
+        y: real[n, 512, m] = f(x, w) {
+            y[i, c, j] += x[i, c, j + l] * w[l] + w[l]  for i < n, c < 512, j < m, l < k; }
+        output y = y; }""")
+    x = np.random.default_rng(0).standard_normal((3, 512, 40)).astype(np.float32)
+    y = compile_graph(graph)(x, np.ones(4, np.float32))
+    wanted = np.lib.stride_tricks.sliding_window_view(x, 4, axis=2)[:, :, :36].sum(-1) + 4
+    assert np.allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("form", "shape"), [(ROWS, (6, 90, 90)), (LAST, (90, 90, 6))])

@@ -13,12 +13,12 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import free_indices
 from .emit import Frame
-from .emit_access import Linear, extent_of, has_effect, linear
+from .emit_access import Linear, has_effect, linear
 from .emit_parts import Asked
 from .emit_types import width
 from .nest_choice import is_stored_each_step
 from .nest_plan import Loop, Plan, Use, is_large, is_read_once, uses_of
-from .sizes import likely, plus, product, sizes_of
+from .sizes import likely, plus, product, size_of, sizes_of
 
 ASKED = 8192
 """Bytes behind what is read, of rows that are read again."""
@@ -120,7 +120,9 @@ def behind(kernel: Reduce, use: Use, along: Index, lanes: int) -> list[Asked]:
     steps, size = use.form.steps, width(use.access.tensor.dtype)
     offsets = [0]
     for index in (i for i in kernel.reduced if steps.get(i)):
-        step, extent = abs(steps[index]), extent_of(index)
+        step, extent = abs(steps[index]), size_of(index.extent)
+        if not isinstance(extent, int):
+            return []
         moves = {i: abs(n) for i, n in steps.items() if i not in kernel.reduced}
         near = [(n, i is along) for i, n in moves.items() if 0 < n <= step * extent]
         if not near:
