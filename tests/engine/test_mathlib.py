@@ -32,9 +32,13 @@ WIDE_ENDS = [5e-324, -1e-310, 1e300, -1e300, 709.7, -745.0]
 ULPS = 3.5
 
 
-def call(function: str, dtype: DType, lanes: int, *arrays: np.ndarray) -> np.ndarray:
-    """Compile a function for a number of lanes and apply it to all elements."""
+def call(
+    function: str, dtype: DType, lanes: int, *arrays: np.ndarray, scales: bool = False
+) -> np.ndarray:
+    """Compile a function for a number of lanes and apply it to all elements; `scales` uses the
+    instructions of AVX-512."""
     b = Builder("kernel", "ptr %x, ptr %y, ptr %w, ptr %z, i64 %n")
+    b.scales = scales
     full, scalar = vector_type(dtype, lanes), scalar_type(dtype)
     with b.loop("0", "%n", lanes) as loop:
         operands = []
@@ -80,32 +84,56 @@ def worst(got: np.ndarray, exact: np.ndarray) -> float:
 
 
 CASES = [(DType.FLOAT32, 16), (DType.FLOAT64, 8), (DType.FLOAT64, 1)]
+SCALES = [False, True] if HOST.scales else [False]
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
+@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
-def test_function(name: str, dtype: DType, lanes: int) -> None:
+def test_function(name: str, dtype: DType, lanes: int, scales: bool) -> None:
     x = points(dtype.numpy())
     exact = getattr(np, NAMES[name])(x.astype(np.longdouble))
-    assert worst(call(name, dtype, lanes, x), exact) < ULPS
+    assert worst(call(name, dtype, lanes, x, scales=scales), exact) < ULPS
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
-def test_erf(dtype: DType, lanes: int) -> None:
-    x = points(dtype.numpy())
-    assert worst(call("erf", dtype, lanes, x), special.erf(x.astype(np.float64))) < ULPS
+@pytest.mark.parametrize("scales", SCALES)
+def test_erf(dtype: DType, lanes: int, scales: bool) -> None:
+    x = np.concatenate([points(dtype.numpy()), _borders(16, 66, dtype)])
+    got = call("erf", dtype, lanes, x, scales=scales)
+    assert worst(got, special.erf(x.astype(np.float64))) < ULPS
+    assert np.array_equal(np.signbit(got), np.signbit(x))
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
+@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
-def test_power(dtype: DType, lanes: int) -> None:
+def test_exponentials_at_borders(dtype: DType, lanes: int, scales: bool) -> None:
+    """Where another element of a table begins, and where results are too small or large."""
+    x = _borders(32 / np.log(2), 4100, dtype)
+    got = call("exp", dtype, lanes, x, scales=scales)
+    assert worst(got, np.exp(x.astype(np.longdouble))) < ULPS
+
+
+def _borders(parts: float, count: int, dtype: DType) -> np.ndarray:
+    """Numbers on both sides of `n / parts`, and the smallest ones."""
+    at = (np.arange(count) / parts).astype(dtype.numpy())
+    near = [at, np.nextafter(at, 0), np.nextafter(at, np.inf)]
+    joined = np.concatenate([*near, np.logspace(-37, -1, 64).astype(dtype.numpy())])
+    return np.concatenate([joined, -joined])[: len(joined) // 8 * 16]
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
+def test_power(dtype: DType, lanes: int, scales: bool) -> None:
     rng = np.random.default_rng(1)
     bases = np.concatenate([np.repeat(ENDS, 16), np.exp(rng.normal(size=4096) * 4)])
     exponents = np.concatenate([np.tile(ENDS, 16), rng.normal(size=4096) * 3])
     x, y = bases.astype(dtype.numpy()), exponents.astype(dtype.numpy())
     exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
-    assert worst(call("pow", dtype, lanes, x, y), exact) < ULPS
+    assert worst(call("pow", dtype, lanes, x, y, scales=scales), exact) < ULPS
 
 
 def test_roundings() -> None:

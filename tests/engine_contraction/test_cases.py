@@ -134,7 +134,7 @@ def test_case(name: str) -> None:
     if name == "triangular":  # a plain loop nest is as fast: half of the products count
         form = contraction.form_of(case.kernel, {})
         assert form is not None
-        code = write_contraction(make_plan(form, {}, target, case.constant), {})
+        code = write_contraction(make_plan(form, {}, target, case.constant), {}, target)
     assert code is not None, "not recognised as a contraction"
     arrays = case.arrays(0)
     native = Native(code, arrays, target)
@@ -219,7 +219,7 @@ def test_many_batches_make_few_chunks(rows: int) -> None:
         assert form is not None
         dots = choose_dots(form, {}, host())
         if dots is None:
-            code = write_contraction(make_plan(form, {}, host(), frozenset()), {})
+            code = write_contraction(make_plan(form, {}, host(), frozenset()), {}, host())
         else:
             code = write_dots(form, dots, {}, host())
         assert code.chunks <= MOST_CHUNKS
@@ -309,7 +309,7 @@ def test_short_rows_from_far_away_are_asked_for_ahead(gap: int) -> None:
     plan = make_plan(form, {}, target, frozenset())
     assert plan.asks_ahead and plan.broadcast_source == "direct"
     arrays = case.arrays(0)
-    native = Native(write_contraction(plan, {}), arrays, host())
+    native = Native(write_contraction(plan, {}, host()), arrays, host())
     native.run(2)
     expected = arrays[x][:, :40].astype(np.float64) @ arrays[w].T
     assert np.allclose(native.array(y), expected, rtol=1e-4, atol=1e-4)

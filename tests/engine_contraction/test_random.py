@@ -43,7 +43,7 @@ def code_of(case: Case, target: Target, r: random.Random) -> KernelCode | None:
     sides = [(form.left, form.right), (form.right, form.left)]
     broadcast, vector = r.choice(sides)
     plans = list(plans_of_sides(form, broadcast, vector, {}, target, case.constant))
-    return write_contraction(_smaller(r.choice(plans), r), {})
+    return write_contraction(_smaller(r.choice(plans), r), {}, target)
 
 
 def _smaller(plan: Plan, r: random.Random) -> Plan:

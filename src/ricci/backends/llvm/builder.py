@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+from .order import abreast
+
 Lines = list["str | Lines"]
 
 
@@ -257,7 +259,7 @@ class Builder:
         _flatten(self._first, out)
         _flatten(self._text, out)
         out.append("}")
-        return "\n".join(out) + "\n"
+        return "\n".join(abreast(out)) + "\n"
 
 
 class Branches:

@@ -48,7 +48,7 @@ def match(
         return None
     strides, constant = with_strides(form, strides), with_views(form, constant)
     if isinstance(schedule, Plan):
-        return write_contraction(schedule, strides)
+        return write_contraction(schedule, strides, target)
     return _write(form, schedule, strides, target, constant)
 
 
@@ -65,7 +65,7 @@ def _write(
         return write_dots(form, schedule, strides, target)
     if isinstance(schedule, Winograd):
         fewer = winograd_plan(form, schedule, strides, target, constant)
-        return write_winograd(fewer, strides)
+        return write_winograd(fewer, strides, target)
     return write_window(window_plan(form, schedule, strides, target, constant), strides, target)
 
 
@@ -95,7 +95,7 @@ def follow(
     if not isinstance(schedule, Contraction):
         return _write(form, schedule, strides, target, constant)
     plan = scheduled_plan(form, schedule, strides, target, constant)
-    code = write_contraction(plan, strides)
+    code = write_contraction(plan, strides, target)
     if code.scratch > MOST_SCRATCH:
         raise impossible(f"each thread needs {code.scratch >> 20} MB for its blocks", kernel.name)
     return code

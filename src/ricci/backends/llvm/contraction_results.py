@@ -101,14 +101,14 @@ def _write(
     parameters: str,
     run: int = 0,
 ) -> str:
-    outside, words = frame.builder, plan.form.words
-    frame.divides = frame.divides or (words is not None and words.fused)
+    outside = frame.builder
     frame.builder = Builder(
         f"kernel.finish{suffix}",
         f"ptr noalias %table, ptr noalias %c, i64 %outer, i64 %row{parameters}",
         "internal void",
         "noinline",
     )
+    frame.builder.scales = outside.scales
     writer = _Writer(frame, plan, strides, *counts, run)
     writer.write()
     frame.builder.line("ret void")

@@ -38,16 +38,16 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, write_packing
-from .target import PAGE
+from .target import PAGE, Target
 from .tile_step import ahead_of
 
 _ASKED = 12
 """Stretches of rows of a streamed matrix that are asked for before a tile needs them, at least."""
 
 
-def write_contraction(plan: Plan, strides: Strides) -> KernelCode:
+def write_contraction(plan: Plan, strides: Strides, target: Target) -> KernelCode:
     """The code of a plan, and of what prepares its constant operands."""
-    return ContractionWriter(plan, strides, Frame(strides)).code()
+    return ContractionWriter(plan, strides, Frame(strides, target)).code()
 
 
 class ContractionWriter:

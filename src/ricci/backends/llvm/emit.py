@@ -44,7 +44,7 @@ from .emit_access import (
     subscript_is_safe,
 )
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
-from .emit_quotient import quotients
+from .emit_quotient import QUOTIENTS, quotients
 from .emit_types import literal, memory_type, scalar_type, splat, tag, vector_type, with_lanes
 from .kernels import Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
@@ -59,8 +59,8 @@ class Frame:
 
     def __init__(self, strides: Strides, target: Target | None = None) -> None:
         self.target = target
-        self.divides = target is not None and target.fused
-        """Whether quotients are made of multiply-adds where one divisor is that of a vector."""
+        self.divides = QUOTIENTS if target is not None and target.fused else ()
+        """Types whose quotients are made of multiply-adds where a vector has one divisor."""
         self.builder = Builder(
             "kernel", "ptr noalias %table, ptr noalias %scratch, i64 %begin, i64 %end"
         )
@@ -318,7 +318,7 @@ class Point:
         (a, b), vector, _ = self.common(*values)
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype if expr.op not in LOGICAL else DType.BOOL
-        if expr.op == "div" and vector and not values[1].vector and self.frame.divides:
+        if expr.op == "div" and vector and not values[1].vector and dtype in self.frame.divides:
             return Value(quotients(self.b, a, values[1].text, expr.rhs, lanes), dtype, True)
         if expr.op in ("floordiv", "ceildiv", "mod") and dtype.is_int:
             b = self._checked_divisor(expr, b, dtype, lanes)

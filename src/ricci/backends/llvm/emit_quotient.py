@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from ...dtypes import DType
 from ...ir.nodes import Const, Expr
-from . import emit_arith
 from .builder import Builder
 from .mathlib_core import Reals
 
+QUOTIENTS = (DType.FLOAT32, DType.FLOAT64)
+"""Types of which quotients are made so."""
 _TINY = {32: (2.0**-100, 2.0**64), 64: (2.0**-900, 2.0**512)}
 """Divisors below are scaled, and by how much."""
 
@@ -23,9 +24,6 @@ _TINY = {32: (2.0**-100, 2.0**64), 64: (2.0**-900, 2.0**512)}
 def quotients(b: Builder, x: str, divisor: str, given: Expr, lanes: int) -> str:
     """A vector divided by a scalar, what depends on the scalar alone being computed once."""
     dtype = given.dtype
-    if dtype not in (DType.FLOAT32, DType.FLOAT64):
-        divisors = _in_all_lanes(Reals(b, dtype, lanes), divisor)
-        return emit_arith.binary(b, "div", x, divisors, dtype, lanes)
     one, all = Reals(b, dtype, 1), Reals(b, dtype, lanes)
     least, factor = _TINY[one.bits]
     if not (isinstance(given, Const) and _is_at_least(given, least)):

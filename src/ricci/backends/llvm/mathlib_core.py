@@ -188,6 +188,20 @@ class Reals:
             "i32 0", f"{mask} -1", "i32 4",
         )  # fmt: skip
 
+    @property
+    def picks(self) -> bool:
+        """Whether one instruction picks an element of a table for each lane."""
+        return self.scales and self.bits == 32
+
+    def picked(self, table: Sequence[float], index: str) -> str:
+        """Elements of a table of 16 or 32, by the low four or five bits of integers."""
+        texts = [f"{self.element} {literal(x, self.dtype)}" for x in table]
+        low, *high = (
+            f"{self.type} <{', '.join(texts[n : n + 16])}>" for n in range(0, len(texts), 16)
+        )
+        name = f"llvm.x86.avx512.{'vpermi2var.ps' if high else 'permvar.sf'}.512"
+        return self.b.call(self.type, name, low, f"{self.integers} {index}", *high)
+
     # -------------------------------------------------------------- conversion
 
     def converted(self, x: str, target: Reals) -> str:

@@ -144,7 +144,7 @@ class _Writer:
     ) -> None:
         self.form, self.small, self.big, self.reduced = form, small, big, reduced
         self.strides = strides
-        self.frame = Frame(strides)
+        self.frame = Frame(strides, target)
         self.lanes = target.lanes(form.dtype)
         self.k = size(reduced)
         self.scalar, self.bytes = scalar_type(form.dtype), width(form.dtype)

@@ -141,6 +141,7 @@ def write_packing(frame: Frame, packing: Packing, strides: Strides) -> str:
         "internal void",
         "noinline",
     )
+    frame.builder.scales = builder.scales
     _Packer(frame, packing, strides).write()
     frame.builder.line("ret void")
     text, declared = frame.builder.text(), frame.builder.declarations

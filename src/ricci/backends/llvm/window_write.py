@@ -31,7 +31,7 @@ from .kernels import KernelCode, Strides
 from .packing import Block, contiguous_depth, write_packing
 from .target import Target
 from .tile_step import ahead_of
-from .window_ahead import LINE, Ahead, asked_ahead
+from .window_ahead import LINE, asked_ahead
 from .window_box import Staged, flat_number
 from .window_plan import Guarded, WindowPlan, loops_inside
 from .window_tile import WindowTile
@@ -61,14 +61,15 @@ class _Sum:
 
 def write_window(plan: WindowPlan, strides: Strides, target: Target) -> KernelCode:
     """The code of a plan."""
-    return _Writer(plan, strides, asked_ahead(plan, strides, target)).code()
+    return _Writer(plan, strides, target).code()
 
 
 class _Writer:
-    def __init__(self, w: WindowPlan, strides: Strides, ahead: Sequence[Ahead]) -> None:
-        self.w, self.plan, self.strides, self.ahead = w, w.plan, strides, ahead
+    def __init__(self, w: WindowPlan, strides: Strides, target: Target) -> None:
+        self.w, self.plan, self.strides = w, w.plan, strides
+        self.ahead = asked_ahead(w, strides, target)
         self.form = w.plan.form
-        self.frame = Frame(strides)
+        self.frame = Frame(strides, target)
         self.b = self.frame.builder
         self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
         mark_written(self.frame, self.form)

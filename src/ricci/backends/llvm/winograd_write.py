@@ -18,6 +18,7 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, contiguous_depth, write_packing
+from .target import Target
 from .tile_step import ahead_of
 from .window_box import Cut, flat_number
 from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
@@ -33,16 +34,16 @@ from .winograd_transform import (
 )
 
 
-def write_winograd(plan: WinogradPlan, strides: Strides) -> KernelCode:
+def write_winograd(plan: WinogradPlan, strides: Strides, target: Target) -> KernelCode:
     """The code of a plan."""
-    return _Writer(plan, strides).code()
+    return _Writer(plan, strides, target).code()
 
 
 class _Writer:
-    def __init__(self, w: WinogradPlan, strides: Strides) -> None:
+    def __init__(self, w: WinogradPlan, strides: Strides, target: Target) -> None:
         self.w, self.plan, self.strides = w, w.plan, strides
         self.form = w.plan.form
-        self.frame = Frame(strides)
+        self.frame = Frame(strides, target)
         self.b = self.frame.builder
         self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
         mark_written(self.frame, self.form)

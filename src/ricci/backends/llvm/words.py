@@ -39,11 +39,6 @@ class Words:
         """How many factors a word holds."""
         return 4 if self.instruction in ("vpdpbusd", "sdot", "udot") else 2
 
-    @property
-    def fused(self) -> bool:
-        """Whether processors that have the instruction have fused multiply-adds of reals."""
-        return self.instruction not in ("pmaddwd", "mul")
-
     def room(self, target: Target) -> Target:
         """The target with the registers that are left for sums and operands."""
         taken = 5 if self.offset else 12 if self.instruction == "mul" else 1
