@@ -100,10 +100,12 @@ def test_function(name: str, dtype: DType, lanes: int, scales: bool) -> None:
 @pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
 @pytest.mark.parametrize("scales", SCALES)
 def test_erf(dtype: DType, lanes: int, scales: bool) -> None:
-    x = np.concatenate([points(dtype.numpy()), _borders(16, 66, dtype)])
+    x = np.concatenate([points(dtype.numpy()), _borders(2 / 0.1271356, 66, dtype)])
     got = call("erf", dtype, lanes, x, scales=scales)
     assert worst(got, special.erf(x.astype(np.float64))) < ULPS
     assert np.array_equal(np.signbit(got), np.signbit(x))
+    if dtype is DType.FLOAT32:
+        assert set(np.abs(got[np.abs(x) >= 4.0])) == {1.0}  # so that 1 - erf(x) is zero there
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
@@ -114,6 +116,15 @@ def test_exponentials_at_borders(dtype: DType, lanes: int, scales: bool) -> None
     x = _borders(32 / np.log(2), 4100, dtype)
     got = call("exp", dtype, lanes, x, scales=scales)
     assert worst(got, np.exp(x.astype(np.longdouble))) < ULPS
+
+
+@pytest.mark.parametrize("scales", SCALES)
+def test_tanh_at_borders(scales: bool) -> None:
+    x = np.concatenate([_borders(32, 400, DType.FLOAT32), _borders(1, 64, DType.FLOAT32)])
+    got = call("tanh", DType.FLOAT32, 16, x, scales=scales)
+    assert worst(got, np.tanh(x.astype(np.longdouble))) < ULPS
+    assert np.array_equal(np.signbit(got), np.signbit(x))
+    assert set(np.abs(got[np.abs(x) >= 9.5])) == {1.0}
 
 
 def _borders(parts: float, count: int, dtype: DType) -> np.ndarray:

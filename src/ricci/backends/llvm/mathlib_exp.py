@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from ...dtypes import DType
+from . import mathlib_picked as picked
 from . import mathlib_tables as tables
 from .builder import Builder
 from .mathlib_core import Reals
@@ -45,29 +46,12 @@ def _scaled(r: Reals, x: str, whole: str, k: str) -> str:
 def exp(r: Reals, x: str) -> str:
     low, high = (-104.0, 89.0) if r.bits == 32 else (-746.0, 710.0)
     if r.picks:
-        return _exp_by_table(r, x, low, high)
+        return picked.exp(r, x, low, high)
     # where one instruction scales, `k` may be anything below 0 for what is zero
     whole, k, t = _reduced(r, r.at_most(x, high) if r.scales else r.clamp(x, low, high))
     # a product that is too small for a number takes processors ten times as long as another
     near = r.select(r.test("olt", x, r.const(low)), r.const(0.0), _near_one(r, t))
     return _scaled(r, near, whole, k)
-
-
-def _exp_by_table(r: Reals, x: str, low: float, high: float) -> str:
-    """`2**k * exp(t)` with the nearest k of which 16 are a whole number: a short polynomial is
-    enough, and the instruction that scales leaves out the part of k that is in a table."""
-    x = r.at_most(x, high)
-    sixteenths = r.const(1.5 * 2.0**19)  # added, leaves whole ones in the low bits
-    moved = r.fma(x, r.const(1 / math.log(2)), sixteenths)
-    k = r.sub(moved, sixteenths)
-    first, second = tables.LN2_32
-    t = r.fma(k, r.const(-second), r.fma(k, r.const(-first), x))
-    root = r.picked([2.0 ** (n / 16) for n in range(16)], r.to_bits(moved))
-    rest = r.polynomial(t, [1.0, 1 / 2, 1 / 6])
-    near = r.fma(r.mul(root, t), rest, root)
-    result = r.scaled(r.select(r.test("olt", x, r.const(low)), r.const(0.0), near), k)
-    assert result is not None
-    return result
 
 
 def _near_one(r: Reals, t: str) -> str:
@@ -109,6 +93,8 @@ def _expm1(r: Reals, x: str) -> str:
 
 def tanh(r: Reals, x: str) -> str:
     """`-m / (m + 2)` with `m = expm1(-2 |x|)`."""
+    if r.picks:
+        return r.with_sign(picked.tanh(r, r.abs(x)), x)
     m = _expm1(r, r.mul(r.abs(x), r.const(-2.0)))
     return r.with_sign(r.div(r.neg(m), r.add(m, r.const(2.0))), x)
 

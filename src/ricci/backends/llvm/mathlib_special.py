@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ...dtypes import DType
 from ...ir import special
+from . import mathlib_picked as picked
 from . import mathlib_tables as tables
 from .mathlib_core import Reals
 from .mathlib_exp import exp, power
@@ -116,64 +115,11 @@ def erf(r: Reals, x: str) -> str:
     single = r.bits == 32
     size = r.abs(x)
     if r.picks:
-        return r.with_sign(_erf_by_table(r, size), x)
+        return r.with_sign(picked.erf(r, size), x)
     z = r.mul(size, size)
     near = r.mul(size, r.polynomial(z, tables.ERF32 if single else tables.ERF64))
     far = _far_erf32(r, size) if single else _far_erf64(r, size)
     return r.with_sign(r.select(r.test("olt", size, r.const(1.0)), near, far), x)
-
-
-def _erf_by_table(r: Reals, size: str) -> str:
-    """A polynomial about the nearest eighth: a third of the instructions of the one that has no
-    table. From 3.92 the nearest number to the result is 1."""
-    least = r.at_most(size, 3.92)
-    eighths = r.const(1.5 * 2.0**23)  # added, leaves whole eighths in the low bits
-    moved = r.fma(least, r.const(8.0), eighths)
-    t = r.fma(r.sub(moved, eighths), r.const(-1 / 8), least)
-    index = r.to_bits(moved)
-    *rows, last = _erf_rows()
-    total = r.picked(last, index)
-    for row in reversed(rows):
-        total = r.fma(total, t, r.picked(row, index))
-    return total
-
-
-@functools.cache
-def _erf_rows() -> list[tuple[float, ...]]:
-    """Coefficients of `erf(n / 8 + t)` for `|t| <= 1 / 16` and n from 0 to 31: a row for each power
-    of t up to the fourth. The first polynomial has no constant term, and its relative error
-    is as small as that of the others."""
-    reach = 1 / 16
-    columns = []
-    for n in range(32):
-        a = n / 8
-        hermite = [1.0, 2 * a]
-        for k in range(1, 8):
-            hermite.append(2 * a * hermite[k] - 2 * k * hermite[k - 1])
-        slope = 2 / math.sqrt(math.pi) * math.exp(-a * a)
-        series = [(-1) ** k * slope * x / math.factorial(k + 1) for k, x in enumerate(hermite)]
-        if n == 0:  # a polynomial of t's root, for t is not below zero
-            even = [x for c in series for x in (c, 0.0)][:-1]
-            columns.append([0.0, *_shortened(even, 7, math.sqrt(reach))[::2]])
-        else:
-            columns.append(_shortened([math.erf(a), *series], 5, reach))
-    return [tuple(c[k] for c in columns) for k in range(5)]
-
-
-def _shortened(series: Sequence[float], terms: int, reach: float) -> list[float]:
-    """A polynomial of fewer terms that is close to another up to `reach` on both sides of zero:
-    the last of Chebyshev's polynomials in it are left out."""
-    chebyshev = [[1.0], [0.0, 1.0]]
-    while len(chebyshev) < len(series):
-        last, before = chebyshev[-1], [*chebyshev[-2], 0.0, 0.0]
-        chebyshev.append([2 * x - y for x, y in zip([0.0, *last], before, strict=True)])
-    out = list(series)
-    while len(out) > terms:
-        polynomial = chebyshev[len(out) - 1]
-        share = out.pop() / polynomial[-1]
-        for k in range(len(out)):
-            out[k] -= share * polynomial[k] * reach ** (len(out) - k)
-    return out
 
 
 def _far_erf32(r: Reals, size: str) -> str:
