@@ -47,7 +47,7 @@ from .groups import group_kernels
 from .in_place import keep_place
 from .integral import keep_integers
 from .kernels import make_kernels
-from .partial import split_long
+from .partial import split_long, split_tall
 from .parts import Parts
 from .places import Places
 from .product_parts import split_products
@@ -197,7 +197,7 @@ class _Lowerer:
         kernels = split_long(merge_siblings(kernels, views, constant))
         kernels = split_products(kernels, constant, views)
         self.views |= views
-        kernels = split_deviations(self.parts.find(kernels, results), self.views)
+        kernels = split_tall(split_deviations(self.parts.find(kernels, results), self.views))
         kernels = group_kernels(kernels, self.views, constant, results)
         return compute_again(kernels, self.views, results)
 

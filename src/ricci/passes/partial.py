@@ -1,9 +1,10 @@
 """Long reductions in parts, for several threads.
 
 Requires: kernels in their final form, before they are grouped. Ensures: a reduction of very many
-terms to very few elements is two: to so many partial results each, and of these. Does not: touch
-what depends on sizes that are not known, terms with locals, or sums of products that tiles
-compute.
+terms to very few elements is two: to so many partial results each, and of these; and so is one over
+the rows of a tall matrix that no cache holds: each thread reads rows that follow each other instead
+of columns. Does not: touch what depends on sizes that are not known, terms with locals, or sums of
+products that tiles compute.
 
 Example: the sum of 2**20 elements is that of 16 sums of 2**16.
 """
@@ -17,7 +18,7 @@ from dataclasses import replace
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
 from ..ir.nodes import Access, Binary, Const, Expr, Index, Local, Subscript, Tensor, integer
-from ..ir.rewrite import Replaceable, substitute
+from ..ir.rewrite import Replaceable, accesses, substitute
 from .siblings import has_reuse
 
 MOST_POINTS = 3
@@ -25,6 +26,12 @@ MOST_POINTS = 3
 LEAST_TERMS = 1 << 15
 """Of a partial result."""
 MOST_PARTS = 64
+LARGE = 16 << 20
+"""Bytes of a tensor that no cache of a core holds."""
+MOST_COLUMNS = 8 << 10
+"""Bytes of the results of a row: so many stay in the first cache while rows are read."""
+MOST_STACKED = 32
+"""Parts of a tall matrix: many enough for the threads."""
 
 _NEUTRAL = {
     "add": 0, "mul": 1, "min": math.inf, "max": -math.inf, "and": True, "or": False,
@@ -50,6 +57,39 @@ def _parts(kernel: Reduce) -> list[Kernel]:
     most = min(MOST_PARTS, terms // LEAST_TERMS)
     count = max(n for n in range(1, most + 1) if extent % n == 0)
     return [kernel] if count == 1 else in_parts(kernel, first, count)
+
+
+def split_tall(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels, in order, with reductions over the rows of tall matrices in parts."""
+    out: list[Kernel] = []
+    for kernel in kernels:
+        out += _stacked(kernel) if isinstance(kernel, Reduce) else [kernel]
+    return out
+
+
+def _stacked(kernel: Reduce) -> list[Kernel]:
+    if not kernel.reduced or kernel.locals or kernel.op not in _NEUTRAL or has_reuse(kernel):
+        return [kernel]
+    size = points_of(kernel.domain) * max(t.dtype.numpy().itemsize for t in kernel.targets)
+    if not 0 < size <= MOST_COLUMNS or not points_of(kernel.reduced):
+        return [kernel]
+    if not any(_is_tall(a, kernel) for a in accesses(*kernel.values)):
+        return [kernel]
+    first = kernel.reduced[0]
+    extent = points_of((first,))
+    count = max(n for n in range(1, MOST_STACKED + 1) if extent % n == 0)
+    return [kernel] if count == 1 else in_parts(kernel, first, count)
+
+
+def _is_tall(access: Access, kernel: Reduce) -> bool:
+    """Whether all of a large tensor is read, the reduced indices before those of the results."""
+    indices = [s.index for s in access.subscripts]
+    if indices != [*kernel.reduced, *kernel.domain] or not kernel.domain:
+        return False
+    known = [shapes.as_int(e) or 0 for e in access.tensor.shape]
+    if known != [points_of((i,)) for i in (*kernel.reduced, *kernel.domain)]:
+        return False
+    return math.prod(known) * access.dtype.numpy().itemsize >= LARGE
 
 
 def points_of(indices: Sequence[Index]) -> int:

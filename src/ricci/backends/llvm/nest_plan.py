@@ -403,7 +403,7 @@ def _even_rows(extent: int, most: int) -> int:
 
 def _shared(plan: Plan, uses: Sequence[Use], row: Index) -> int:
     """2 if neighbouring rows read the same elements, 1 if their windows overlap, else 0."""
-    inner = [u for u in uses if u.inner]
+    inner = [u for u in uses if _is_read_again(u, plan)]
     if any(u.form.indices and not _varies(u, row) for u in inner):
         varies = any(_varies(u, row) for u in inner)
         return 2 if varies and len(inner) > 1 and plan.reduced else 0
@@ -418,8 +418,13 @@ def _shares_vectors(plan: Plan, uses: Sequence[Use], row: Index) -> tuple[int, b
     """How much neighbouring rows share, and whether that is vectors of elements."""
     shared = _shared(plan, uses, row)
     assert plan.vector is not None
-    wide = [u for u in uses if u.inner and plan.vector.index in u.form.indices]
+    wide = [u for u in uses if _is_read_again(u, plan) and plan.vector.index in u.form.indices]
     return shared, not all(_varies(u, row) for u in wide)
+
+
+def _is_read_again(use: Use, plan: Plan) -> bool:
+    """Whether each term reads something else."""
+    return use.inner and any(_varies(use, x.index) for x in plan.reduced)
 
 
 def _varies(use: Use, index: Index) -> bool:

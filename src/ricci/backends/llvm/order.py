@@ -16,11 +16,15 @@ from dataclasses import dataclass, field
 
 _LEAST = 12
 """Steps of chains that are long."""
+_MOST = 24
+"""Values that may wait for their last use at a time: more would be put aside in memory."""
 _VALUE = re.compile(r"%[\w.]+")
+_REAL = re.compile(r"<|\b(float|double|half)\b")
 _CALLS = ("call", "tail")
 _MEMORY = ("load", "store", "fence", "atomicrmw", "cmpxchg", *_CALLS)
 _READS = re.compile(r"load (?!volatile|atomic)|call .*@llvm\.masked\.(load|gather)")
-_BORDERS = ("  br ", "  ret ", "  switch ", "  unreachable")
+_BORDERS = re.compile(r"(?! )|  (br|ret|switch|unreachable)\b|  %[\w.]+ = (phi|select i1 .*<)")
+"""Labels, jumps, and what becomes one: processors have no choice between vectors by one bit."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class _Step:
     place among the steps of the block."""
 
     needs: list[tuple[int, int]] = field(default_factory=list)
+    is_real: bool = False
+    """Whether its result takes a register of vectors."""
     soonest: int = 0
     latest: int = -1
 
@@ -38,7 +44,7 @@ def abreast(lines: Sequence[str]) -> list[str]:
     out: list[str] = []
     start = 0
     for n, line in enumerate(lines):
-        if not line.startswith("  ") or line.startswith(_BORDERS) or " = phi " in line:
+        if _BORDERS.match(line):
             out += _ordered(lines[start:n])
             out.append(line)
             start = n + 1
@@ -58,7 +64,25 @@ def _ordered(lines: Sequence[str]) -> Sequence[str]:
         for n, later in x.needs:
             time, known = x.latest - later, steps[n].latest
             steps[n].latest = time if known < 0 else min(known, time)
-    return [lines[n] for n in sorted(range(len(steps)), key=lambda n: steps[n].latest)]
+    order = sorted(range(len(steps)), key=lambda n: steps[n].latest)
+    return lines if _most_waiting(steps, order) > _MOST else [lines[n] for n in order]
+
+
+def _most_waiting(steps: Sequence[_Step], order: Sequence[int]) -> int:
+    """The most values that wait at a time, those without a use until the end."""
+    uses = [0] * len(steps)
+    for step in steps:
+        for n, later in step.needs:
+            uses[n] += later
+    waiting = most = 0
+    for n in order:
+        for k, later in steps[n].needs:
+            uses[k] -= later
+            if later and not uses[k] and steps[k].is_real:
+                waiting -= 1
+        waiting += steps[n].is_real
+        most = max(most, waiting)
+    return most
 
 
 def _steps(lines: Sequence[str]) -> list[_Step]:
@@ -82,6 +106,7 @@ def _steps(lines: Sequence[str]) -> list[_Step]:
         steps.append(step)
         if named:
             made[result] = n
+            step.is_real = bool(_REAL.search(text)) and not text.startswith("getelementptr")
     return steps
 
 
