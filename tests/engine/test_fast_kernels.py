@@ -7,6 +7,7 @@ import pytest
 
 import ricci
 from ricci.backends.llvm import compilation, image
+from ricci.backends.llvm.kernels import KernelCode
 from ricci.dtypes import DType, Types
 from ricci.passes.pipeline import lower
 from ricci.runtime import image_file
@@ -25,15 +26,26 @@ TEXT = """
     }"""
 
 
-@pytest.mark.parametrize("most", [-1, 20_000], ids=["all", "some"])
-def test_kernels_that_are_compiled_fast(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "_MOST_OPTIMISED", most)
+@pytest.mark.parametrize("share", [0.0, 0.5], ids=["all", "some"])
+def test_kernels_that_are_compiled_fast(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilation, "_BATCH", 1 << 30)  # a file for each level
     monkeypatch.setenv("RICCI_NO_CACHE", "1")
     model = ricci.parse(TEXT)
     types = Types(DType.FLOAT32, DType.INT64)
-    made = image.build(lower(model.graph, {}, types), this_machine())
-    assert len(made.code) == (1 if most < 0 else 2)
+    program = lower(model.graph, {}, types)
+    sizes: list[int] = []
+    add = compilation.Compilation.add
+
+    def counted(self: compilation.Compilation, symbol: str, code: KernelCode) -> None:
+        sizes.append(len(code.text))
+        add(self, symbol, code)
+
+    with monkeypatch.context() as counting:
+        counting.setattr(compilation.Compilation, "add", counted)
+        image.build(program, this_machine())
+    monkeypatch.setattr(compilation, "_MOST_OPTIMISED", int(share * sum(sizes)) or -1)
+    made = image.build(program, this_machine())
+    assert len(made.code) == (2 if share else 1)
     assert image_file.unpack(image_file.pack(made)) == made
     run = model.compile("cpu", 1)
     for size in (3, 16, 37):
