@@ -195,12 +195,16 @@ class Reals:
 
     def picked(self, table: Sequence[float], index: str) -> str:
         """Elements of a table of 16 or 32, by the low four or five bits of integers."""
-        texts = [f"{self.element} {literal(x, self.dtype)}" for x in table]
         low, *high = (
-            f"{self.type} <{', '.join(texts[n : n + 16])}>" for n in range(0, len(texts), 16)
+            f"{self.type} {self._constant(table[n : n + 16])}" for n in range(0, len(table), 16)
         )
         name = f"llvm.x86.avx512.{'vpermi2var.ps' if high else 'permvar.sf'}.512"
         return self.b.call(self.type, name, low, f"{self.integers} {index}", *high)
+
+    def _constant(self, values: Sequence[float]) -> str:
+        """A vector of literals, which are written once."""
+        texts = ", ".join(f"{self.element} {literal(x, self.dtype)}" for x in values)
+        return self.b.pure(f"freeze {self.type} <{texts}>")
 
     # -------------------------------------------------------------- conversion
 
