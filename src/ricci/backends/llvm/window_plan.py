@@ -402,7 +402,8 @@ def _grain_with_copies(w: WindowPlan, target: Target) -> int:
 
     def cycles(grain: int) -> float:
         chunks = -(-w.items // grain)
-        return (tiles / chunks + box) * (-(-chunks // cores) + 0.15)
+        boxes = max(1.0, w.plan.outer / chunks)  # each batch has its own
+        return (tiles / chunks + box * boxes) * (-(-chunks // cores) + 0.15)
 
     most = max(least, w.items // (2 * cores))
     return min((least * n for n in range(1, most // least + 1)), key=cycles)
