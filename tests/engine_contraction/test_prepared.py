@@ -225,7 +225,7 @@ def test_long_sums_are_cut_in_stretches(k: int) -> None:
 
 
 def test_constant_weights_are_prepared_by_choice() -> None:
-    case = pointwise(1024)
+    case = pointwise(1200)
     chosen = choose(case.kernel, {}, HOST, case.constant)
     assert isinstance(chosen, Window)
     compare(case, chosen, {}, HOST)

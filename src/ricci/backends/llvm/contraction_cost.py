@@ -39,6 +39,8 @@ those that come from beyond the caches."""
 _APART, _FAR_APART = {PAGE: 0.3}, {PAGE: 0.6, PAGE // 2: 0.35}
 """Along rows that lie so many bytes apart, on the same lines of the caches; and along those from
 beyond the caches. Others are brought near ahead of time."""
+_WAITED = {1: 1 / 3, 2: 1.0}
+"""The part of these that is not covered by what so many units for vectors compute meanwhile."""
 _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
@@ -50,8 +52,9 @@ _COVERED = 1 << 18
 """Bytes of the pages that it knows."""
 _STRETCH = 14.0
 """Cycles to begin to pack a stretch of columns from beyond the caches, on a page of its own."""
-_FROM_L2 = 0.7
-"""Cycles per 64 bytes of panels that are more than the first cache has room for."""
+_FROM_L2 = {1: 0.3, 2: 0.7}
+"""Cycles per 64 bytes of panels that are more than the first cache has room for, with so many units
+for vectors."""
 _SUMS, _WIDE_SUMS = 2.0, 4.0
 """Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
 halves."""
@@ -158,7 +161,7 @@ class Costs:
         if plan.vector_source == "direct":
             cycles = cycles + read * (0.6 if far else 0.45)
         else:
-            again = (read * plan.lanes - columns * depth) / line * _FROM_L2
+            again = (read * plan.lanes - columns * depth) / line * _FROM_L2[target.units]
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
@@ -238,7 +241,8 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
     if contiguous_depth(operand, plan.depth, plan.lanes, strides) is None:
         return _FAR_ACROSS if far else _ACROSS
     unit = math.gcd(step_of(operand, operand.indices, strides) * bytes_of, PAGE)
-    return (_FAR_APART if far else _APART).get(unit, _IN_PLACE)
+    apart = (_FAR_APART if far else _APART).get(unit)
+    return _IN_PLACE if apart is None else apart * _WAITED[target.units]
 
 
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:

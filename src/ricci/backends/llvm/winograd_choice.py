@@ -26,8 +26,9 @@ from .winograd_plan import (
     with_tile,
 )
 
-_GAIN = 1.05
-"""How many times faster it must be: sums and differences lose a bit."""
+_GAIN = {1: 1.0, 2: 1.05}
+"""How many times faster it must be, since sums and differences lose a bit, with so many units for
+vectors: with one, other ways take longer than they are estimated."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -68,7 +69,7 @@ def choose_winograd(
         for s, cycles in _ways(f, side, strides, target):
             found.append((cycles, len(found), s))
     best = min(found, default=None)
-    return best[2] if best is not None and best[0] * _GAIN < most else None
+    return best[2] if best is not None and best[0] * _GAIN[target.units] < most else None
 
 
 def _ways(
