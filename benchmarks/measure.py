@@ -15,9 +15,9 @@ import numpy as np
 
 Call = Callable[[], object]
 
-PAUSE = 0.05
-"""Seconds between two calls' turns: idle threads of one pool still spin for some milliseconds, and
-would take a core from the next."""
+PAUSE = 0.06
+"""Seconds between two calls' turns: idle threads of a pool still spin for a while, those of ONNX
+Runtime for 50 milliseconds, and would take a core from the next."""
 
 
 @dataclass(frozen=True)
