@@ -168,7 +168,7 @@ class AtOnce:
         code, _ = _code()
         spans = np.array([_span(a) if targets else 0 for a in args], np.int64)
         before = 0 if self._last is None else self._last[0].ctypes.data
-        words = _record(found.library, instance, before)
+        words = _record(found.source, instance, before)
         words |= {"ARGS": len(args), "TARGETS": targets, "SPANS": spans.ctypes.data}
         words |= {"RESULTS": len(wanted)}
         record = [words[name] for name in RECORD if name != "SPECS"]
@@ -186,7 +186,7 @@ class AtOnce:
 class _Described:
     """The words that describe arguments and results."""
 
-    library: _Library
+    source: _Library
     specs: list[int]
     held: tuple[object, ...] = ()
     """Objects whose addresses are among the words."""
