@@ -12,7 +12,7 @@ Example: the sum of 2**20 elements is that of 16 sums of 2**16.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..ir import shapes
@@ -40,45 +40,44 @@ _NEUTRAL = {
 
 def split_long(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels, in order, with long reductions in parts."""
-    out: list[Kernel] = []
-    for kernel in kernels:
-        out += _parts(kernel) if isinstance(kernel, Reduce) else [kernel]
-    return out
-
-
-def _parts(kernel: Reduce) -> list[Kernel]:
-    points, terms = points_of(kernel.domain), points_of(kernel.reduced)
-    if not 0 < points <= MOST_POINTS or kernel.locals or kernel.op not in _NEUTRAL:
-        return [kernel]
-    if terms < 2 * LEAST_TERMS or has_reuse(kernel):
-        return [kernel]
-    first = kernel.reduced[0]
-    extent = points_of((first,))
-    most = min(MOST_PARTS, terms // LEAST_TERMS)
-    count = max(n for n in range(1, most + 1) if extent % n == 0)
-    return [kernel] if count == 1 else in_parts(kernel, first, count)
+    return _split(kernels, _long_parts)
 
 
 def split_tall(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels, in order, with reductions over the rows of tall matrices in parts."""
+    return _split(kernels, _tall_parts)
+
+
+def _split(kernels: Sequence[Kernel], most: Callable[[Reduce], int]) -> list[Kernel]:
+    """The kernels, each reduction in as many equal parts as it may have at most."""
     out: list[Kernel] = []
     for kernel in kernels:
-        out += _stacked(kernel) if isinstance(kernel, Reduce) else [kernel]
+        parts: list[Kernel] = [kernel]
+        if isinstance(kernel, Reduce) and kernel.reduced and _is_simple(kernel):
+            first = kernel.reduced[0]
+            extent = points_of((first,))
+            counts = (n for n in range(2, most(kernel) + 1) if extent and extent % n == 0)
+            count = max(counts, default=1)
+            parts = parts if count == 1 else in_parts(kernel, first, count)
+        out += parts
     return out
 
 
-def _stacked(kernel: Reduce) -> list[Kernel]:
-    if not kernel.reduced or kernel.locals or kernel.op not in _NEUTRAL or has_reuse(kernel):
-        return [kernel]
+def _is_simple(kernel: Reduce) -> bool:
+    """Whether results of parts can be put together, and tiles do not compute the kernel."""
+    return not kernel.locals and kernel.op in _NEUTRAL and not has_reuse(kernel)
+
+
+def _long_parts(kernel: Reduce) -> int:
+    if not 0 < points_of(kernel.domain) <= MOST_POINTS:
+        return 1
+    return min(MOST_PARTS, points_of(kernel.reduced) // LEAST_TERMS)
+
+
+def _tall_parts(kernel: Reduce) -> int:
     size = points_of(kernel.domain) * max(t.dtype.numpy().itemsize for t in kernel.targets)
-    if not 0 < size <= MOST_COLUMNS or not points_of(kernel.reduced):
-        return [kernel]
-    if not any(_is_tall(a, kernel) for a in accesses(*kernel.values)):
-        return [kernel]
-    first = kernel.reduced[0]
-    extent = points_of((first,))
-    count = max(n for n in range(1, MOST_STACKED + 1) if extent % n == 0)
-    return [kernel] if count == 1 else in_parts(kernel, first, count)
+    few = 0 < size <= MOST_COLUMNS
+    return MOST_STACKED if few and any(_is_tall(a, kernel) for a in accesses(*kernel.values)) else 1
 
 
 def _is_tall(access: Access, kernel: Reduce) -> bool:
