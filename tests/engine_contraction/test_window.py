@@ -116,3 +116,14 @@ def test_sums_are_cut_so_that_copies_fit() -> None:
 def test_overlapping_operands_are_copied_without_being_repeated() -> None:
     case = of_weights(32, 32, 32, 5, 5)
     assert isinstance(choose(case.kernel, {}, HOST, frozenset()), Window)
+
+
+def test_groups_are_as_many_pieces_as_there_are_boxes() -> None:
+    """Each has a box of its own: there is nothing to save by doing several at a time."""
+    case = convolution(1, (512, 512), (14, 14), 3, pad=1, groups=32)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    schedule = Window("right", 4, 2, 2, 14, 1, row_block=14, lane_block=16)
+    w = window_plan(form, schedule, {}, replace(HOST, cores=2), case.constant)
+    assert w.rows.packing is not None
+    assert (w.items, w.plan.grain) == (32, 1)
