@@ -35,6 +35,24 @@ def test_past_the_caches(shape: tuple[int, int]) -> None:
         np.testing.assert_array_equal(out, x.T)
 
 
+@pytest.mark.parametrize("shape", [(16, 4112, 64), (3, 5488, 256), (5, 1040, 1000), (64, 64, 1040)])
+def test_images_past_the_caches(shape: tuple[int, int, int]) -> None:
+    """Long runs of short rows, rows that are asked for, and rows that no cache holds twice."""
+    text = "def f(float(A, N, M) X) -> (Y) { Y(a, j, i) = X(a, i, j) + X(a, i, j) * X(a, i, j) }"
+    x = np.random.default_rng(0).random(shape, np.float32)
+    got = ricci.tc.define(text, threads=2)["f"](x)
+    np.testing.assert_allclose(got, (x + x * x).transpose(0, 2, 1), 1e-6)
+
+
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2), (2, 3, 1, 0)])
+def test_permutations_past_the_caches(order: tuple[int, ...]) -> None:
+    target = ", ".join("abcd"[k] for k in order)
+    text = f"def f(float(A, B, C, D) X) -> (Y) {{ Y({target}) = X(a, b, c, d) }}"
+    x = np.random.default_rng(0).random((64, 48, 80, 32), np.float32)
+    got = ricci.tc.define(text, threads=2)["f"](x)
+    np.testing.assert_array_equal(got, x.transpose(order))
+
+
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_permutations(order: tuple[int, ...]) -> None:
     indices = [f"i{k}" for k in range(4)]

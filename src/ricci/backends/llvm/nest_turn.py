@@ -16,7 +16,8 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Access, Index
 from .builder import Builder
 from .emit import Frame, Place
-from .emit_memory import as_value
+from .emit_access import Linear
+from .emit_memory import as_value, prefetch
 from .emit_types import memory_type, width, with_lanes
 from .nest_asked import LINE
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, Loop, Use, is_dynamic, lanes_of, loops_of, uses_of
@@ -29,6 +30,8 @@ RUN = 64
 """About how many elements next to one another a block writes."""
 NEAR = 4
 """Elements this far apart are read by whole vectors without tiles."""
+SHORT_ROW = 512
+"""Bytes of rows that are read, up to which long runs are written past the caches."""
 LEAST_PIECES = 8
 ELEMENT_NS = 0.5
 
@@ -52,8 +55,12 @@ class TurnPlan:
     near_block: int
     along_block: int
     across_block: int
+    order: tuple[Loop, ...]
+    """The loops over pieces, from the outermost."""
     streams: bool = False
     """Whether each vector is a line that is written past the caches, if it lies as it should."""
+    ahead: tuple[int, ...] = ()
+    """How many bytes further what is turned is asked for, if at all."""
 
     @property
     def pieces(self) -> int:
@@ -105,17 +112,45 @@ def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None
     others.remove(best)
     others.sort(key=lambda x: -abs(steps[x.index] or 0))
     plan = _blocked(turned, along, best, others, fixed, sides[0], sides[1])
-    return _streamed(plan, [u for u in uses if u.target], frame)
+    return _streamed(plan, uses, frame, target)
 
 
-def _streamed(plan: TurnPlan, targets: Sequence[Use], frame: Frame) -> TurnPlan:
-    """The plan past the caches, if all results are large and vectors whole lines. There is no need
-    for runs then, which go to as many pages as a tile has rows."""
+def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target) -> TurnPlan:
+    """The plan past the caches, if all results are large and vectors whole lines. No cache keeps
+    what is written then, so tiles follow each other in the order of what is read, and write no
+    runs, which go to as many pages as a tile has rows; but where only few are written.
+
+    The processor looks ahead along rows. Where they are short, it is behind when the next tiles
+    begin, so these are asked for, if the second cache has room for both.
+    """
     if known(plan.along) % plan.lanes or plan.near is not None:
         return plan
-    if not all(is_wanted(u, frame) and _is_lines(u, plan) for u in targets):
+    if not all(is_wanted(u, frame) and _is_lines(u, plan) for u in uses if u.target):
         return plan
-    return replace(plan, streams=True, along_block=1)
+    forms = {u.access: u.form for u in uses if u.access in plan.turned}
+    first = forms[plan.turned[0]]
+    order = sorted((plan.along, *plan.outer), key=lambda x: -abs(_step(first, x)))
+    inside = [*order[order.index(plan.along) + 1 :], plan.across]
+    row = math.prod(known(x) for x in inside) * width(plan.turned[0].tensor.dtype)
+    tiles = row * plan.lanes * len(plan.turned)
+    block = 1
+    if row <= SHORT_ROW:
+        block = min(known(plan.along) // plan.lanes, max(1, target.l2 // 16 // tiles))
+    further = block * plan.lanes
+    ahead = [_step(forms[a], plan.along) * width(a.tensor.dtype) for a in plan.turned]
+    return replace(
+        plan,
+        streams=True,
+        along_block=block,
+        order=(*order, plan.across),
+        ahead=tuple(further * x for x in ahead) if tiles <= target.l2 // 4 else (),
+    )
+
+
+def _step(form: Linear, loop: Loop) -> int:
+    """How far apart what is read for neighbours of a loop is; 0 where that is not known."""
+    step = form.indices.get(loop.index, 0)
+    return step if isinstance(step, int) else 0
 
 
 def _is_lines(use: Use, plan: TurnPlan) -> bool:
@@ -150,7 +185,7 @@ def _turned(uses: Sequence[Use], along: Loop, across: Loop) -> tuple[Access, ...
         if not use.target and use.form.indices.get(across.index) == 1 and not use.form.others:
             if isinstance(far, int) and abs(far) > NEAR:
                 found.append(use.access)
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _blocked(
@@ -169,9 +204,10 @@ def _blocked(
         near_block = min(known(near), -(-RUN // extent))
     along_block = min(RUN // lanes, -(-extent // lanes))
     tiles = -(-known(across) // rows)
+    order = (*outer, across, *(() if near is None else (near,)), along)
     plan = TurnPlan(
         turned, along, across, tuple(outer), near, tuple(fixed), lanes, rows, near_block,
-        along_block, tiles,
+        along_block, tiles, order,
     )  # fmt: skip
     return replace(
         plan,
@@ -206,15 +242,21 @@ class TurnNest:
         ends = [self._part(at) for at in ("%begin", "%end")]
         with self.b.loop(ends[0], ends[1]) as loop:
             number, places = loop.index, {x: Place(None, 0) for x in plan.fixed}
-            along, number = self._range(number, plan.along, plan.lanes, plan.along_block)
-            near: tuple[str, str] | None = None
+            blocks = {
+                plan.along.index: (plan.lanes, plan.along_block),
+                plan.across.index: (plan.rows, plan.across_block),
+            }
             if plan.near is not None:
-                near, number = self._range(number, plan.near, 1, plan.near_block)
-            across, number = self._range(number, plan.across, plan.rows, plan.across_block)
-            for x in reversed(plan.outer):
-                value, number = self._divide(number, known(x))
-                places[x.index] = Place(value)
-            self._block(places, along, near, across)
+                blocks[plan.near.index] = (1, plan.near_block)
+            ranges = dict[Index, tuple[str, str]]()
+            for x in reversed(plan.order):
+                if x.index in blocks:
+                    ranges[x.index], number = self._range(number, x, *blocks[x.index])
+                else:
+                    value, number = self._divide(number, known(x))
+                    places[x.index] = Place(value)
+            near = None if plan.near is None else ranges[plan.near.index]
+            self._block(places, ranges[plan.along.index], near, ranges[plan.across.index])
 
     def _part(self, chunk: str) -> str:
         scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {self.pieces}", chunk)
@@ -264,7 +306,11 @@ class TurnNest:
 
     def _tile(self, places: dict[Index, Place], row: str, start: str) -> None:
         plan = self.plan
-        turned = {a: self._read(a, places, row, start) for a in plan.turned}
+        ahead = plan.ahead or [0] * len(plan.turned)
+        turned = {
+            a: self._read(a, places, row, start, further)
+            for a, further in zip(plan.turned, ahead, strict=True)
+        }
         for k in range(plan.rows):
             here = {
                 **places,
@@ -280,13 +326,17 @@ class TurnNest:
             for target, value in values:
                 point.store(target, value)
 
-    def _read(self, access: Access, places: dict[Index, Place], row: str, start: str) -> list[str]:
+    def _read(
+        self, access: Access, places: dict[Index, Place], row: str, start: str, ahead: int
+    ) -> list[str]:
         """A tile of a tensor, a vector along `along` for each value of `across`."""
         plan = self.plan
         lines = []
         for k in range(plan.lanes):
             here = {**places, plan.across.index: Place(row), plan.along.index: Place(start, k)}
             lines.append(self.frame.point(1, here).address(access).pointer)
+            if ahead:
+                prefetch(self.b, lines[-1], ahead, 2)
         dtype = access.tensor.dtype
         return read_turned(self.b, memory_type(dtype), width(dtype), lines, plan.rows)
 
