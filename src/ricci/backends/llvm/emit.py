@@ -32,7 +32,7 @@ from ...ir.nodes import (
 )
 from ...ir.rewrite import accesses
 from ...source import NOWHERE, Span
-from . import emit_arith, emit_memory, mathlib
+from . import emit_arith, emit_cast, emit_memory, mathlib
 from .builder import Builder
 from .emit_access import (
     Linear,
@@ -257,7 +257,7 @@ class Point:
                 assert not isinstance(expr.value, str)
                 return Value(literal(expr.value, expr.dtype), expr.dtype)
             case Index():
-                return self._index(expr)
+                return self.index(expr)
             case Local():
                 return self.values.get(expr) or self.value(expr.value)
             case Access():
@@ -269,13 +269,13 @@ class Point:
             case Select():
                 return self._select(expr)
             case Cast():
-                return self._cast(expr)
+                return emit_cast.cast(self, expr)
             case Apply():
                 return self._apply(expr)
             case Symbol():
                 return Value(self.frame.symbol(expr), DType.INT)
 
-    def _index(self, index: Index, dtype: DType = DType.INT) -> Value:
+    def index(self, index: Index, dtype: DType = DType.INT) -> Value:
         place = self.places.get(index)
         if place is None:
             assert index.extent == Const(1, DType.INT), f"index `{index.name}` has no place here"
@@ -371,15 +371,6 @@ class Point:
     def has_effect(self, expr: Expr) -> bool:
         """Whether evaluating an expression here, wanted or not, may touch or report something."""
         return has_effect(expr, self.ranges, self._memo)
-
-    def _cast(self, expr: Cast) -> Value:
-        if isinstance(expr.operand, Index) and expr.dtype is DType.INT32:
-            return self._index(expr.operand, expr.dtype)
-        a = self.value(expr.operand)
-        lanes = self.lanes if a.vector else 1
-        return Value(
-            emit_arith.cast(self.b, a.text, a.dtype, expr.dtype, lanes), expr.dtype, a.vector
-        )
 
     def _apply(self, expr: Apply) -> Value:
         values = [self.value(x) for x in expr.arguments]

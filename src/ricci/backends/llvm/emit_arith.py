@@ -253,8 +253,16 @@ def _negative_power(b: Builder, x: str, y: str, positive: str, dtype: DType, lan
     )
 
 
-def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
-    """A conversion: real to integer truncates and saturates, and NaN gives 0."""
+def cast(
+    b: Builder,
+    a: str,
+    source: DType,
+    target: DType,
+    lanes: int,
+    bounds: tuple[float, float] | None = None,
+) -> str:
+    """A conversion: real to integer truncates and saturates, and NaN gives 0; numbers are within
+    the bounds."""
     old, new = vector_type(source, lanes), vector_type(target, lanes)
     if source is target or (old == new and source.is_int and target.is_int):
         return a
@@ -275,7 +283,7 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
         single = cast(b, a, source, DType.FLOAT32, lanes)
         return cast(b, single, DType.FLOAT32, target, lanes)
     if source.is_real and width(target) < 4 and lanes > 1:
-        return _saturated(b, a, source, target, lanes)
+        return _saturated(b, a, source, target, lanes, bounds)
     if source.is_real:
         kind = "s" if is_signed(target) else "u"
         types = f"{tag(scalar_type(target), lanes)}.{tag(scalar_type(source), lanes)}"
@@ -291,20 +299,25 @@ def cast(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
     return b.pure(f"{'sext' if is_signed(source) else 'zext'} {old} {a} to {new}", a)
 
 
-def _saturated(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
+def _saturated(
+    b: Builder, a: str, source: DType, target: DType, lanes: int, bounds: tuple[float, float] | None
+) -> str:
     """Reals to integers of less than 32 bits, limited as reals, which vectors have for it."""
     old, bits = vector_type(source, lanes), with_lanes("i1", lanes)
+    least, most = limits(target)
     low, high = (
-        splat(literal(float(x), source), scalar_type(source), lanes) for x in limits(target)
+        splat(literal(float(x), source), scalar_type(source), lanes) for x in (least, most)
     )
-    if limits(target)[0]:  # else the lower limit is what becomes of NaN
+    if least:  # else the lower limit is what becomes of NaN
         zero = splat(literal(0.0, source), scalar_type(source), lanes)
         ordered = b.pure(f"fcmp ord {old} {a}, {a}", a)
         a = b.pure(f"select {bits} {ordered}, {old} {a}, {old} {zero}", ordered, a)
-    above = b.pure(f"fcmp ogt {old} {a}, {low}", a)
-    a = b.pure(f"select {bits} {above}, {old} {a}, {old} {low}", above, a)
-    below = b.pure(f"fcmp olt {old} {a}, {high}", a)
-    a = b.pure(f"select {bits} {below}, {old} {a}, {old} {high}", below, a)
+    if not least or bounds is None or not bounds[0] > least - 1:
+        above = b.pure(f"fcmp ogt {old} {a}, {low}", a)
+        a = b.pure(f"select {bits} {above}, {old} {a}, {old} {low}", above, a)
+    if bounds is None or not bounds[1] < most + 1:
+        below = b.pure(f"fcmp olt {old} {a}, {high}", a)
+        a = b.pure(f"select {bits} {below}, {old} {a}, {old} {high}", below, a)
     wide = with_lanes("i32", lanes)
     number = b.pure(f"fptosi {old} {a} to {wide}", a)
     return b.pure(f"trunc {wide} {number} to {vector_type(target, lanes)}", number)

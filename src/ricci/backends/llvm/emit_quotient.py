@@ -21,8 +21,13 @@ _TINY = {32: (2.0**-100, 2.0**64), 64: (2.0**-900, 2.0**512)}
 """Divisors below are scaled, and by how much."""
 
 
-def quotients(b: Builder, x: str, divisor: str, given: Expr, lanes: int) -> str:
-    """A vector divided by a scalar, what depends on the scalar alone being computed once."""
+def quotients(
+    b: Builder, x: str, divisor: str, given: Expr, lanes: int, is_small: bool = False
+) -> str:
+    """A vector divided by a scalar, what depends on the scalar alone being computed once.
+
+    If the quotients are said to be small, none is infinite, and zeros may have any sign.
+    """
     dtype = given.dtype
     one, all = Reals(b, dtype, 1), Reals(b, dtype, lanes)
     least, factor = _TINY[one.bits]
@@ -35,7 +40,8 @@ def quotients(b: Builder, x: str, divisor: str, given: Expr, lanes: int) -> str:
     d, r = _in_all_lanes(all, divisor), _in_all_lanes(all, reciprocal)
     q = all.mul(x, r)
     rest = all.exact_fma(all.neg(q), d, x)
-    return _where_needed(all, all.exact_fma(rest, r, q), q)
+    better = all.exact_fma(rest, r, q)
+    return better if is_small else _where_needed(all, better, q)
 
 
 def _is_at_least(divisor: Const, least: float) -> bool:

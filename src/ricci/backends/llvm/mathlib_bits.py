@@ -12,8 +12,13 @@ def round_half_away(r: Reals, x: str) -> str:
 
     Of 0.5 - 2 ** -25 and 0.5 the sum is 1 - 2 ** -25, which becomes 1; below, it stays below 1.
     """
-    most = r.with_sign(r.const(0.5 - 2.0 ** -(r.precision + 1)), x)
-    return r.intrinsic("trunc", r.add(x, most))
+    return r.intrinsic("trunc", half_away(r, x))
+
+
+def half_away(r: Reals, x: str, is_positive: bool = False) -> str:
+    """The same before it is truncated."""
+    most = r.const(0.5 - 2.0 ** -(r.precision + 1))
+    return r.add(x, most if is_positive else r.with_sign(most, x))
 
 
 def frac(r: Reals, x: str) -> str:
