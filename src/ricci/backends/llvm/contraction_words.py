@@ -41,7 +41,7 @@ from .words import Words, choose
 
 _TYPES = (DType.INT32, DType.UINT32)
 _OFFSET = 128
-_WIDE = 32
+_WIDE = 16
 """Results that fill vectors whatever the other side has."""
 
 
