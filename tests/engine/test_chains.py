@@ -155,7 +155,7 @@ def test_chains(name: str) -> None:
 
 SCHEDULES = {
     "one row": {"rows": 1, "vectors": [1, 1], "block": 1, "chunks": 1},
-    "two tiles": {"rows": 6, "vectors": [3, 1], "block": 12, "chunks": 7},
+    "two tiles": {"rows": 4, "vectors": [3, 1], "block": 8, "chunks": 7},
     "blocks of no whole tiles": {"rows": 4, "vectors": [2, 2], "block": 9, "chunks": 1000},
     "more than there is": {"rows": 1000, "vectors": [1, 1], "block": 1 << 30, "chunks": 1 << 30},
 }

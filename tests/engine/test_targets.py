@@ -82,13 +82,14 @@ def test_windows_are_read_in_vectors(target: str) -> None:
 @pytest.mark.parametrize("target", MULTIPLY_ADD)
 @pytest.mark.parametrize("program", ["chain", "softmax"])
 def test_functions_are_computed_in_vectors(program: str, target: str) -> None:
-    """Constants may be read from the stack where there are too few registers; nothing is put
-    there."""
+    """Constants may be read from the stack where there are too few registers; hardly anything is
+    put there, and nothing by most: three vectors side by side are worth it."""
     loop = _hottest(program, target)
     assert loop.count(MULTIPLY_ADD[target]) >= 5
     assert not loop.count(SCALAR)
     stores = [x for x in loop.spills if re.search(r"mm\d+, \S*\(%r|^st", x)]
-    assert not stores
+    few = target in ("x86-64", "x86-64-v3")
+    assert len(stores) <= (loop.count(MULTIPLY_ADD[target]) / 6 if few else 0)
     assert not loop.count(r"^(callq?|bl)\s")
 
 

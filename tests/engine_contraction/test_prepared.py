@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -226,6 +227,7 @@ def test_long_sums_are_cut_in_stretches(k: int) -> None:
 
 def test_constant_weights_are_prepared_by_choice() -> None:
     case = pointwise(1200)
-    chosen = choose(case.kernel, {}, HOST, case.constant)
+    wide = replace(HOST, vector_bytes=64, registers=32, l1=32 << 10, l2=1 << 20, cores=2, units=1)
+    chosen = choose(case.kernel, {}, wide, case.constant)
     assert isinstance(chosen, Window)
     compare(case, chosen, {}, HOST)

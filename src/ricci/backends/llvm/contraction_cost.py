@@ -19,7 +19,7 @@ from .contraction_space import flat_form, merge, step_of
 from .emit_access import extent_of
 from .kernels import Strides
 from .packing import MOST_STRIDE, Depth, contiguous_depth, is_plain, loop_order
-from .target import PAGE, Target
+from .target import LINE, PAGE, Target
 
 if TYPE_CHECKING:
     from .contraction_plan import Plan
@@ -39,8 +39,8 @@ those that come from beyond the caches."""
 _APART, _FAR_APART = {PAGE: 0.3}, {PAGE: 0.6, PAGE // 2: 0.35}
 """Along rows that lie so many bytes apart, on the same lines of the caches; and along those from
 beyond the caches. Others are brought near ahead of time."""
-_WAITED = {1: 1 / 3, 2: 1.0}
-"""The part of these that is not covered by what so many units for vectors compute meanwhile."""
+_WAITED = {False: 1 / 3, True: 1.0}
+"""The part of these that is not covered by what is computed meanwhile; whether a core is wide."""
 _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
@@ -50,11 +50,14 @@ _PAGES, _PAGES_OF_COLUMNS = 4.0, 0.2
 find out again where each is."""
 _COVERED = 1 << 18
 """Bytes of the pages that it knows."""
+_LINES = {False: 7.0, True: 0.0}
+"""Cycles per k of a tile whose rows, read in place, are on another line of the cache than those of
+the k before, by whether vectors are longer than 32 bytes: such tiles are large, and cover it."""
 _STRETCH = 14.0
 """Cycles to begin to pack a stretch of columns from beyond the caches, on a page of its own."""
-_FROM_L2 = {1: 0.3, 2: 0.7}
-"""Cycles per 64 bytes of panels that are more than the first cache has room for, with so many units
-for vectors."""
+_FROM_L2 = {False: 0.3, True: 0.7}
+"""Cycles per 64 bytes of panels that are more than the first cache has room for, by whether a core
+is wide."""
 _SUMS, _WIDE_SUMS = 2.0, 4.0
 """Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
 halves."""
@@ -93,6 +96,7 @@ class Costs:
             self.row += k * _in_place(plan, strides, target)
             if contiguous_depth(plan.broadcast, plan.depth, plan.lanes, strides) is None:
                 self.pages += _PAGES * _is_spread(plan.broadcast, plan, strides)
+                self.pages += _is_across_lines(plan, strides) * _LINES[target.vector_bytes > 32]
         if plan.vector_source == "direct":
             self.pages += _PAGES_OF_COLUMNS * _is_spread(plan.vector, plan, strides)
         self.beside = rows_beside(plan, strides)
@@ -161,7 +165,7 @@ class Costs:
         if plan.vector_source == "direct":
             cycles = cycles + read * (0.6 if far else 0.45)
         else:
-            again = (read * plan.lanes - columns * depth) / line * _FROM_L2[target.units]
+            again = (read * plan.lanes - columns * depth) / line * _FROM_L2[target.wide]
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
@@ -228,7 +232,8 @@ def _reading(
     if source == "packed":
         far = reads_far(operand, plan.form, plan.depth, target)
         along = contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None
-        packing = (1.3 if along else 1.2) * _packing(plan, operand, panel, strides)
+        turning = 1.3 if target.vector_bytes > 32 else 2.6  # more steps for as many elements
+        packing = (turning if along else 1.2) * _packing(plan, operand, panel, strides)
         return packing + (_FAR_PACKED if far else 0.0)
     # what is prepared takes memory, and time to compile
     return 0.7 / plan.lanes if source == "prepared" else 0.0
@@ -242,13 +247,19 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
         return _FAR_ACROSS if far else _ACROSS
     unit = math.gcd(step_of(operand, operand.indices, strides) * bytes_of, PAGE)
     apart = (_FAR_APART if far else _APART).get(unit)
-    return _IN_PLACE if apart is None else apart * _WAITED[target.units]
+    return _IN_PLACE if apart is None else apart * _WAITED[target.wide]
 
 
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:
     """Whether a block of k of an operand, in place, is on more pages than a processor knows."""
     step = abs(step_of(operand, plan.depth.indices, strides))
     return plan.depth.most * step * plan.form.dtype.numpy().itemsize > _COVERED
+
+
+def _is_across_lines(plan: Plan, strides: Strides) -> bool:
+    """Whether neighbouring k of the rows are on lines of the cache of their own."""
+    step = step_of(plan.broadcast, plan.depth.indices, strides)
+    return abs(step) * plan.form.dtype.numpy().itemsize >= LINE
 
 
 def near_room(target: Target) -> int:
@@ -413,5 +424,6 @@ def _cycles(rows: int, vectors: int, target: Target) -> float:
     """Cycles of one k of a tile: multiply-adds, their latency, or loads; a little for the loop."""
     work = multiply_adds(rows, vectors, target)
     latency = target.accumulators / 2
-    loads = vectors * (1 + vectors * 0.02) + rows * 0.5
+    # an element that is broadcast takes as long to load as a vector that is no longer than a half
+    loads = vectors * (1 + vectors * 0.02) + rows * (0.5 if target.vector_bytes > 32 else 1.0)
     return max(work, latency, loads) + 0.05 * loads + 0.5

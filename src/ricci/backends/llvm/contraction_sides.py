@@ -30,9 +30,7 @@ from .emit_types import scalar_type
 from .kernels import KernelCode, Prepare, Strides
 from .packing import Block, Depth, Packing, contiguous_depth, write_packing
 from .schedule import Source
-
-LINE = 64
-"""Bytes of a line of the cache."""
+from .target import LINE
 
 
 @dataclass(frozen=True, slots=True)

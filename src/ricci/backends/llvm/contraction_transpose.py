@@ -35,15 +35,17 @@ def call_transpose(
     stride: str,
     loading: Loading = "plain",
     whole: bool = False,
+    known: str = "",
 ) -> str:
     """The call that writes `rows` x `columns` elements, at most a vector's length each, as
     `columns` rows, `stride` elements apart. Rows of the source are `step` elements apart.
 
     No other memory is touched, unless a `whole` block may be written; `rows` and `columns` must be
-    positive.
+    positive. The function for a known number of rows has a name of its own.
     """
+    name = known or _name(loading, whole)
     return (
-        f"call void @{_name(loading, whole)}(ptr {source}, i64 {step}, i64 {rows}, "
+        f"call void @{name}(ptr {source}, i64 {step}, i64 {rows}, "
         f"i64 {columns}, ptr {to}, i64 {stride})"
     )
 
@@ -72,9 +74,15 @@ def _stored(dtype: DType, loading: Loading) -> str:
 
 
 def write_transpose(
-    dtype: DType, lanes: int, loading: Loading = "plain", whole: bool = False
+    dtype: DType,
+    lanes: int,
+    loading: Loading = "plain",
+    whole: bool = False,
+    known: str = "",
+    rows: int = 0,
 ) -> str:
-    """The function that `call_transpose` calls.
+    """The function that `call_transpose` calls. The one for a `known` number of `rows` stores them
+    without masks.
 
     What has been stored under a mask comes late to who reads it again at once: processors do not
     hand it on before it is in the cache.
@@ -85,14 +93,17 @@ def write_transpose(
     stored = _stored(dtype, loading)
     u, apart = with_lanes(stored, lanes), 2 if loading in ("float16", "bfloat16") else align
     lines = [
-        f"define internal void @{_name(loading, whole)}(ptr noalias readonly %from, i64 %step, "
-        "i64 %rows, i64 %columns, ptr noalias %to, i64 %stride) noinline {",
+        f"define internal void @{known or _name(loading, whole)}(ptr noalias readonly %from, "
+        "i64 %step, i64 %rows, i64 %columns, ptr noalias %to, i64 %stride) noinline {",
         "entry:",
         "  %last = sub nsw i64 %rows, 1",
         *_prefix("in", "columns", lanes),
-        *([] if whole else _prefix("out", "rows", lanes)),
+        *([] if whole or rows else _prefix("out", "rows", lanes)),
     ]
     for k in range(lanes):
+        if rows and k >= rows:
+            lines.append(f"  %r0.{k} = freeze {v} poison")
+            continue
         # rows that are not there repeat the last one
         lines += [
             f"  %n{k} = call i64 @llvm.smin.i64(i64 {k}, i64 %last)",
@@ -105,6 +116,22 @@ def write_transpose(
     stages = lanes.bit_length() - 1
     for stage in range(stages):
         lines += _stage(v, lanes, stage, lanes >> (stage + 1))
+    if rows:
+        picks = f"<{rows} x i32> <{', '.join(f'i32 {k}' for k in range(rows))}>"
+        some = f"shufflevector {v} %r{stages}.%s, {v} poison, {picks}"
+        if rows == 1:
+            some = f"extractelement {v} %r{stages}.%s, i64 0"
+        for k in range(lanes):
+            lines += [
+                f"  %f{k} = mul nsw i64 %stride, {k}",
+                f"  %q{k} = getelementptr {scalar}, ptr %to, i64 %f{k}",
+                f"  %s{k} = {some.replace('%s', str(k))}",
+                f"  store {with_lanes(scalar, rows)} %s{k}, ptr %q{k}, align {align}",
+                f"  %w{k} = icmp sgt i64 %columns, {k + 1}",
+                f"  br i1 %w{k}, label %next{k}, label %done",
+                f"next{k}:",
+            ]
+        return "\n".join([*lines, "  br label %done", "done:", "  ret void", "}", ""])
     for k in range(lanes):
         lines += [
             f"  %f{k} = mul nsw i64 %stride, {k}",

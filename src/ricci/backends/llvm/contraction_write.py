@@ -8,7 +8,6 @@ from .contraction_form import Operand
 from .contraction_plan import Plan
 from .contraction_results import call_results, result_step, write_results
 from .contraction_sides import (
-    LINE,
     Side,
     aligned,
     batch_places,
@@ -38,7 +37,7 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, write_packing
-from .target import PAGE, Target
+from .target import LINE, PAGE, Target
 from .tile_step import ahead_of
 
 _ASKED = 12

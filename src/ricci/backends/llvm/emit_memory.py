@@ -12,10 +12,11 @@ from .builder import Builder, split_operand
 from .emit_near import window_of
 from .emit_parts import Address, Asked, Place, Value
 from .emit_types import memory_type, splat, tag, width, with_lanes
+from .sizes import plus, times
+from .target import LINE
 
 if TYPE_CHECKING:
     from .emit import Point
-from .sizes import plus, times
 
 _FAR = 4096
 """Bytes after which what is asked for goes to the second cache: the first has room for little that
@@ -86,7 +87,7 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
         )
         return shuffled or _gather(point, type, align, address, stable), True
     if address.mask.is_full:
-        if tensor in point.frame.ahead:
+        if tensor in point.frame.ahead and _begins_line(point, align):
             distance = point.frame.ahead[tensor]
             prefetch(point.b, address.pointer, distance, 1 if distance < _FAR else 2)
         return point.b.load(full, address.pointer, align, stable), True
@@ -94,6 +95,11 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
     name = f"llvm.masked.load.{tag(type, point.lanes)}.p0"
     raw = _masked_read(point, name, full, f"ptr {address.pointer}", align, mask_text, stable)
     return emit_arith.held(point.b, type, raw, point.lanes), True
+
+
+def _begins_line(point: Point, size: int) -> bool:
+    """Whether a vector of elements of a size is not known to be in the line of the one before."""
+    return all(p.offset * size % LINE == 0 for p in point.places.values() if p.vector)
 
 
 def prefetch(
@@ -190,10 +196,15 @@ def _store_next(point: Point, access: Access, address: Address, raws: list[str])
         if not masks[k]:
             b.line(f"store {full} {raw}, ptr {place}, {kind}")
             continue
+        first = None if b.scales else emit_arith.first_lanes(masks[k])
+        if first is not None:
+            emit_arith.store_first(b, type, lanes, first, raw, place, align)
+            continue
         name = f"llvm.masked.store.{tag(type, lanes)}.p0"
         b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
         b.line(f"call void @{name}({full} {raw}, ptr {place}, i32 {align}, {bits} {masks[k]})")
-    if address.mask.is_full and access.tensor in point.frame.followed:
+    follows = access.tensor in point.frame.followed and _begins_line(point, align)
+    if address.mask.is_full and follows:
         other = Access(point.frame.followed[access.tensor], access.subscripts)
         prefetch(b, point.address(other).pointer, 0, write=True)
     _ask(point, access.tensor)

@@ -54,8 +54,7 @@ def _where_needed(r: Reals, better: str, q: str) -> str:
     mended = r.unless_infinite_or_zero(better, q)
     if mended is not None:
         return mended
-    better = r.select(r.test("uno", better, better), q, better)
-    return r.with_sign(better, q)
+    return r.select(r.test("one", better, r.const(0.0)), better, q)  # NaN is not "one"
 
 
 def _in_all_lanes(r: Reals, value: str) -> str:

@@ -82,6 +82,13 @@ class Reals:
             total = self.fma(total, x, self.const(c))
         return total
 
+    def split_polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """The same with even and odd powers apart: one operation more, but only about half of them
+        wait for one another."""
+        square = self.mul(x, x)
+        odd, even = (self.polynomial(square, coefficients[k::2]) for k in (1, 0))
+        return self.fma(odd, x, even)
+
     # ------------------------------------------------------------- comparisons
 
     def test(self, condition: str, x: str, y: str) -> str:
@@ -140,13 +147,13 @@ class Reals:
         base = self.to_bits_of(magic)
         return self.sub(moved, self.const(magic)), self.bitwise("sub", self.to_bits(moved), base)
 
-    def nearest_power(self, x: str) -> tuple[str, str]:
-        """The nearest integer to x, and two to its power, if that is a normal number."""
-        magic = self.const(1.5 * 2.0 ** (self.precision - 1))
-        moved = self.add(x, magic)  # its upper bits are shifted out
+    def nearest_power(self, x: str, factor: float = 1.0) -> tuple[str, str]:
+        """The integer nearest to a product, and two to its power, if that is a normal number."""
+        moved_by = self.const(1.5 * 2.0 ** (self.precision - 1) + self.bias)
+        moved = self.fma(x, self.const(factor), moved_by) if factor != 1 else self.add(x, moved_by)
+        # of its bits only the integer's are not shifted out: those of the power's exponent
         power = self.bitwise("shl", self.to_bits(moved), self.whole(self.precision - 1))
-        scale = self.from_bits(self.bitwise("add", power, self.to_bits_of(1.0)))
-        return self.sub(moved, magic), scale
+        return self.sub(moved, moved_by), self.from_bits(power)
 
     def to_bits_of(self, value: float) -> str:
         """The bits of a literal."""

@@ -47,11 +47,26 @@ def exp(r: Reals, x: str) -> str:
     low, high = (-104.0, 89.0) if r.bits == 32 else (-746.0, 710.0)
     if r.picks:
         return picked.exp(r, x, low, high)
+    if r.bits == 32 and not r.scales:
+        return _exp_by_squares(r, x, low, high)
     # where one instruction scales, `k` may be anything below 0 for what is zero
     whole, k, t = _reduced(r, r.at_most(x, high) if r.scales else r.clamp(x, low, high))
     # a product that is too small for a number takes processors ten times as long as another
     near = r.select(r.test("olt", x, r.const(low)), r.const(0.0), _near_one(r, t))
     return _scaled(r, near, whole, k)
+
+
+def _exp_by_squares(r: Reals, x: str, low: float, high: float) -> str:
+    """`4**j * exp(t)` with `|t| <= ln 2`: `2**j` is a normal number whatever the result, and so
+    needs no more than a shift; the polynomial for it is one term longer."""
+    within = r.clamp(x, low, high)
+    j, scale = r.nearest_power(within, 1 / math.log(4))
+    first, second = tables.LN2_32
+    t = r.fma(j, r.const(-2 * first), within)
+    p = r.split_polynomial(r.fma(j, r.const(-2 * second), t), [1.0, 1.0, *tables.EXP32_WIDE])
+    # a product that is too small for a number takes processors ten times as long as another
+    near = r.select(r.test("olt", x, r.const(low)), r.const(0.0), p)
+    return r.mul(r.mul(near, scale), scale)
 
 
 def _near_one(r: Reals, t: str) -> str:
@@ -95,8 +110,23 @@ def tanh(r: Reals, x: str) -> str:
     """`-m / (m + 2)` with `m = expm1(-2 |x|)`."""
     if r.picks:
         return r.with_sign(picked.tanh(r, r.abs(x)), x)
+    if r.bits == 32:
+        return _tanh32(r, x)
     m = _expm1(r, r.mul(r.abs(x), r.const(-2.0)))
     return r.with_sign(r.div(r.neg(m), r.add(m, r.const(2.0))), x)
+
+
+def _tanh32(r: Reals, x: str) -> str:
+    """`n / (2 - n)` with `n = 1 - exp(-2 |x|)`: `1 - 2**k * exp(2 t)` is accurate at 0, as `k` is 0
+    there; and where it is not, `n` needs fewer bits of `t`."""
+    size = r.neg(r.abs(x))
+    least = r.select(r.test("olt", size, r.const(-10.0)), r.const(-10.0), size)  # NaN stays
+    k, scale = r.nearest_power(least, 2 / math.log(2))
+    t = r.fma(k, r.const(-math.log(2) / 2), least)
+    doubled = [c * 2.0**n for n, c in enumerate(tables.EXPM1_32, 2)]
+    p = r.mul(t, r.polynomial(t, [2.0, *doubled]))
+    n = r.fma(r.neg(scale), p, r.sub(r.const(1.0), scale))
+    return r.with_sign(r.div(n, r.sub(r.const(2.0), n)), x)
 
 
 def sinh(r: Reals, x: str) -> str:

@@ -112,23 +112,23 @@ def value(r: Reals, call: Call, name: str, arguments: Sequence[str]) -> str:
 
 
 def erf(r: Reals, x: str) -> str:
-    single = r.bits == 32
     size = r.abs(x)
-    if r.picks:
-        return r.with_sign(picked.erf(r, size), x)
+    if r.bits == 32:
+        return r.with_sign(picked.erf(r, size) if r.picks else _erf32(r, size), x)
     z = r.mul(size, size)
-    near = r.mul(size, r.polynomial(z, tables.ERF32 if single else tables.ERF64))
-    far = _far_erf32(r, size) if single else _far_erf64(r, size)
-    return r.with_sign(r.select(r.test("olt", size, r.const(1.0)), near, far), x)
+    near = r.mul(size, r.polynomial(z, tables.ERF64))
+    return r.with_sign(r.select(r.test("olt", size, r.const(1.0)), near, _far_erf64(r, size)), x)
 
 
-def _far_erf32(r: Reals, size: str) -> str:
-    """`1 - 2 ** log2(erfc(x))` for x from 1: no division, and rounding does not matter."""
-    least = r.select(r.test("ogt", size, r.const(4.0)), r.const(4.0), size)
-    exponent = r.polynomial(least, tables.LOG2_ERFC32)
-    whole, scale = r.nearest_power(exponent)
-    p = r.polynomial(r.sub(exponent, whole), tables.EXP2_FEW)
-    return r.fma(r.neg(p), scale, r.const(1.0))
+def _erf32(r: Reals, size: str) -> str:
+    """`1 - 2 ** log2(erfc(x))`, as `(1 - 2**k) - 2**k * (2**t - 1)`: accurate at 0, as `k` is 0
+    there. No division, and no choice between two ways."""
+    least = r.at_most(size, 4.0)
+    exponent = r.mul(least, r.split_polynomial(least, tables.LOG2_ERFC32))
+    k, scale = r.nearest_power(exponent)
+    t = r.sub(exponent, k)
+    p = r.mul(t, r.split_polynomial(t, tables.EXP2M1_32))
+    return r.fma(r.neg(scale), p, r.sub(r.const(1.0), scale))
 
 
 def _far_erf64(r: Reals, size: str) -> str:

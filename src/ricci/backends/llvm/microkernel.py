@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from ...dtypes import DType
 from .emit_types import scalar_type, tag, width, with_lanes
+from .target import LINE
 from .tile_step import PREFETCH, TileStep
 from .words import HIGH_BITS, Words
 
-LINE = 64
-"""Bytes of a line of the cache."""
 _FEW = {64: 14}
 """Accumulators of a tile that does two k in a turn, at most, by the bytes of a vector: others have
 as good as no registers left."""

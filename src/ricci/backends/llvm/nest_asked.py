@@ -19,6 +19,7 @@ from .emit_types import width
 from .nest_choice import is_stored_each_step
 from .nest_plan import Loop, Plan, Use, is_large, is_read_once, uses_of
 from .sizes import likely, plus, product, size_of, sizes_of
+from .target import LINE
 
 ASKED = 8192
 """Bytes behind what is read, of rows that are read again."""
@@ -26,7 +27,6 @@ BEYOND = 4
 """How many times a core's second cache a tensor is of which rows are asked for."""
 ROWS = 2048
 """Bytes of rows of a table between the one that is read and the one that is asked for, at least."""
-LINE = 64
 _MOST_ASKED = 8
 """Lines that are asked for with a vector, at most."""
 

@@ -32,16 +32,15 @@ from .sizes import (
     times,
     upper,
 )
-from .target import PAGE, Target
+from .target import LINE, PAGE, Target
 
 MOST_CHUNKS = 64
 CHUNK_NS = 4000.0
 """Work below which a chunk is not worth handing to another thread."""
-_FEW = 1
-"""Vectors at once where functions take all of 16 registers: the processor overlaps turns itself."""
+_FEW = 3
+"""Vectors at once where there are functions and few registers: no room for the values of more."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
-_LINE = 64
 LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
 _KEPT_BYTES, _LEAST_KEPT = 16 << 10, 16
@@ -248,7 +247,7 @@ def _choose_vector(
         over = loop in reduced
         if over and not can_lie_along(kernel, loop.index):
             continue
-        cost = sum(_touch(u, loop.index, lanes) * (points if u.inner else 1.0) for u in uses)
+        cost = sum(_touch(u, loop.index, lanes, uses) * (points if u.inner else 1.0) for u in uses)
         cost += 0.05 * points
         if over:
             outside = [u for u in uses if not u.inner]
@@ -268,7 +267,7 @@ def can_lie_along(kernel: Reduce, index: Index) -> bool:
     return kernel.reduced[-1] is index and found is not None
 
 
-def _touch(use: Use, index: Index, lanes: int) -> float:
+def _touch(use: Use, index: Index, lanes: int, uses: Sequence[Use]) -> float:
     """The rough cost per element of an access when an index is the vector."""
     for expr, _ in use.form.others.values():
         if index in free_indices(expr):
@@ -276,12 +275,16 @@ def _touch(use: Use, index: Index, lanes: int) -> float:
     factor = use.form.indices.get(index, 0)
     step = abs(factor) if isinstance(factor, int) else _FAR
     if use.target:
-        return {0: 1.0, 1: 1 / lanes}.get(step, 2.0)
+        same = [u for u in uses if u.target and u.access.tensor is use.access.tensor]
+        beside = [u for u in same if u.form.indices.get(index) == factor]
+        if 1 <= step <= len(beside):  # vectors of all of them are interleaved
+            return 1 / lanes
+        return 2.0 if step else 1.0
     if step <= 1:
         return (1 if step else 0.25) / lanes
     if step <= 4:
         return 1.5 * step / lanes
-    is_own_line = step * width(use.access.tensor.dtype) >= _LINE
+    is_own_line = step * width(use.access.tensor.dtype) >= LINE
     return 2.0 if is_own_line and is_large(use.access.tensor) else 1.2  # 1.5 where lines are shared
 
 
@@ -291,7 +294,7 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
         return
     outputs = max(len(kernel.accumulators), 1)
     room = max(target.registers // 2 // outputs, 1)
-    if target.registers <= 16 and any(isinstance(x, Apply) for x in _nodes(kernel)):
+    if target.registers < 32 and any(isinstance(x, Apply) for x in _nodes(kernel)):
         room = min(room, _FEW)
     if plan.over_reduced:
         plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))

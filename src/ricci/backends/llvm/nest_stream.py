@@ -15,11 +15,12 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from .emit import Frame
 from .emit_types import width
-from .nest_asked import LINE, asked_of
+from .nest_asked import asked_of
 from .nest_choice import is_stored_each_step
 from .nest_phase import runs_of
 from .nest_plan import Plan, Use, is_large, is_read_once, is_torn, uses_of
 from .sizes import likely
+from .target import LINE
 
 AHEAD = 2048
 """Bytes ahead of what is read once."""

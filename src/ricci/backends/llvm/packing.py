@@ -37,6 +37,7 @@ from .contraction_space import (
 )
 from .emit import Frame, Mask, Place, Point
 from .emit_access import extent_of, is_within, linear, shape_of
+from .emit_arith import store_first
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
 from .memo import remembered
@@ -142,12 +143,13 @@ def write_packing(frame: Frame, packing: Packing, strides: Strides) -> str:
         "noinline",
     )
     frame.builder.scales = builder.scales
-    _Packer(frame, packing, strides).write()
+    packer = _Packer(frame, packing, strides)
+    packer.write()
     frame.builder.line("ret void")
     text, declared = frame.builder.text(), frame.builder.declarations
     frame.builder = builder
     builder.declarations |= declared
-    return text
+    return text + packer.turning()
 
 
 class _Packer:
@@ -162,6 +164,8 @@ class _Packer:
         self.steps = {k: size(depth.indices[n + 1 :]) for n, k in enumerate(depth.indices)}
         self.along = contiguous_depth(packing.operand, depth, packing.lanes, strides)
         self.strides = strides
+        self.turned: set[int] = set()
+        """The numbers of rows known beforehand of blocks that are transposed."""
 
     def write(self) -> None:
         p, b = self.packing, self.b
@@ -170,15 +174,38 @@ class _Packer:
         )
         if p.unit > 1 and not p.whole and p.dtype.is_real:
             self._clear()
-        walk = Walk(self.space, p.lanes, p.whole)
         if not self._is_row_by_row():
-            walk.write(b, "%begin", "%count", lambda step: self._points(given, step))
+            self._walk(given, self._counts())
             return
         arms = b.branches(b.op(f"icmp eq i64 %count, {p.panel}"))
         with arms.then():
             self._loops(given, self.inner, "%to", self._row)
         with arms.other():
-            walk.write(b, "%begin", "%count", lambda step: self._points(given, step))
+            self._walk(given, self._counts())
+
+    def _counts(self) -> list[int]:
+        """How many elements a panel may have, if it counts to know that beforehand: stores of some
+        lanes are then made of shorter ones, where processors have no fast ones under a mask."""
+        p = self.packing
+        if self.b.scales or p.panel < 2 or p.whole or p.lanes < 2 or len(self.space.groups) != 1:
+            return []
+        return [n for n in dict.fromkeys((p.panel, p.operand.extent % p.panel)) if n]
+
+    def _walk(self, given: Places, counts: Sequence[int]) -> None:
+        """The elements of a panel, of one of some lengths or of another."""
+        p, b = self.packing, self.b
+
+        def points(step: Step) -> None:
+            self._points(given, step)
+
+        if not counts:
+            Walk(self.space, p.lanes, p.whole).write(b, "%begin", "%count", points)
+            return
+        arms = b.branches(b.op(f"icmp eq i64 %count, {counts[0]}"))
+        with arms.then():
+            Walk(self.space, p.lanes, inside=True).write(b, "%begin", str(counts[0]), points)
+        with arms.other():
+            self._walk(given, counts[1:])
 
     def _is_row_by_row(self) -> bool:
         """Whether all of a panel lies side by side for each k, and is best read so: neighbouring k
@@ -300,8 +327,29 @@ class _Packer:
             count = smin(b, minus(b, end, loop.index), str(lanes))
             assert address.apart is not None
             pointer, apart = address.pointer, address.apart
-            loading = self.packing.operand.loading
-            b.line(transpose.call_transpose(pointer, apart, step.live, count, at, stride, loading))
+            loading, known = self.packing.operand.loading, ""
+            if step.live.isdigit() and not b.scales:
+                known = self._turn(int(step.live))
+                self.turned.add(int(step.live))
+            b.line(
+                transpose.call_transpose(
+                    pointer, apart, step.live, count, at, stride, loading, known=known
+                )
+            )
+
+    def _turn(self, rows: int) -> str:
+        """The name of the function that transposes so many rows."""
+        return f"{self.packing.name}.turn{rows}"
+
+    def turning(self) -> str:
+        """The functions that transpose numbers of rows which are known beforehand."""
+        p = self.packing
+        return "".join(
+            transpose.write_transpose(
+                p.dtype, p.lanes, p.operand.loading, known=self._turn(rows), rows=rows
+            )
+            for rows in sorted(self.turned)
+        )
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
         value = evaluate(self.frame, self.value, self.packing.dtype, places, step, guarded)
@@ -376,6 +424,9 @@ def store_step(b: Builder, dtype: DType, step: Step, value: str, to: str) -> Non
     full = with_lanes(scalar, step.lanes)
     if step.mask.is_full:
         b.line(f"store {full} {value}, ptr {to}, align {align}")
+        return
+    if step.live.isdigit() and not b.scales:
+        store_first(b, scalar, step.lanes, int(step.live), value, to, align)
         return
     bits = with_lanes("i1", step.lanes)
     name = f"llvm.masked.store.{tag(scalar, step.lanes)}.p0"

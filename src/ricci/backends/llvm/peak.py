@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from .target import LINE
+
 CHAINS = 12
 """Independent multiply-adds: as many as hide their latency."""
 UNROLLED = 8
 """Vectors that a step moves."""
-AHEAD, STREAMS = 2048, 4
-"""Bytes: how far ahead elements are asked for, and from how many places in turn."""
+AHEAD = 2048
+"""Bytes: how far ahead elements are asked for."""
+_STREAMS = {"read_ahead": 4, "copy_ahead": 2}
+"""From how many places in turn, at most: beside reading, Zen 3 writes whole lines of no more."""
 
 # cells
 STEPS, REPEATS, PIECE, PIECES, TARGET = range(5)
@@ -99,8 +103,9 @@ second cache."""
 def loop_text(kind: str, lanes: int, scalar: str = "float") -> str:
     """A kernel `kind`, whose table has the cells, and whose scratch the arrays: each thread has its
     own, at multiples of 64 bytes, with at least `CHAINS` vectors."""
-    far = kind.endswith("_ahead")
-    count, streams = CHAINS if kind == "compute" else UNROLLED, STREAMS if far else 1
+    count = CHAINS if kind == "compute" else UNROLLED
+    lines = UNROLLED * lanes * (4 if scalar == "float" else 8) // LINE
+    streams = min(_STREAMS.get(kind, 1), lines)  # parts of lines are not written well in turn
     begin, body, end = (_repeated(part, count, streams) for part in KINDS[kind])
     cells = (_CELL.replace("@K@", str(k)).replace("@NAME@", n) for k, n in enumerate(_NAMES))
     words = {
@@ -122,10 +127,11 @@ def loop_text(kind: str, lanes: int, scalar: str = "float") -> str:
 
 
 def _repeated(part: str, count: int, streams: int) -> str:
-    """For every vector of a step; they are those of several streams in turn."""
+    """For every vector of a step; they are those of several streams, one after the other."""
+    each = count // streams
     return "\n".join(
         part.replace("@K@", str(k))
-        .replace("@STREAM@", str(k % streams))
-        .replace("@PLACE@", str(k // streams))
+        .replace("@STREAM@", str(k // each))
+        .replace("@PLACE@", str(k % each))
         for k in range(count)
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from ...dtypes import DType
 
+LINE = 64
+"""Bytes of a line of the caches."""
 PAGE = 4096
 """Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
 
@@ -68,6 +70,12 @@ class Target:
     def halves(self) -> bool:
         """Whether vectors of 64 bytes are loaded, computed and stored in halves."""
         return self.vector_bytes > 32 and self.cpu == "znver4"
+
+    @property
+    def wide(self) -> bool:
+        """Whether a core begins multiply-adds of more than 64 bytes in a cycle: less of what comes
+        from the caches is covered by as much as is computed meanwhile."""
+        return self.units * self.vector_bytes > 64
 
     @property
     def fused(self) -> bool:

@@ -15,11 +15,9 @@ from .emit_access import extent_of, linear, shape_of
 from .emit_types import width
 from .kernels import Strides
 from .sizes import row_major, sizes_of
-from .target import Target
+from .target import LINE, Target
 from .window_box import access_of
 from .window_plan import WindowPlan
-
-LINE = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _CALL = 70.0
 _LINE = 2.2
 """Cycles to bring a line of the cache near, on average, beside other work."""
 _PART = 4.0
-"""More to store a part of a vector, where there is one unit for vectors."""
+"""More to store a part of a vector, where a core is not wide."""
 TURN = 120.0
 """Cycles to turn round a square of results."""
 
@@ -114,7 +114,7 @@ def _storing(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
         along, length, times = w.row, rows, vectors * plan.lanes
         turned = TURN * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
     step = w.result.get(along, 0)
-    if plan.across and rows % plan.lanes and target.units == 1:
+    if plan.across and rows % plan.lanes and not target.wide:
         turned += _PART * times
     return turned + times * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)
 

@@ -29,9 +29,9 @@ from .emit_memory import prefetch
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .packing import Block, contiguous_depth, write_packing
-from .target import Target
+from .target import LINE, Target
 from .tile_step import ahead_of
-from .window_ahead import LINE, asked_ahead
+from .window_ahead import asked_ahead
 from .window_box import Staged, flat_number
 from .window_plan import Guarded, WindowPlan, loops_inside
 from .window_tile import WindowTile

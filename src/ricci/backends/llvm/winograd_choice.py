@@ -26,9 +26,9 @@ from .winograd_plan import (
     with_tile,
 )
 
-_GAIN = {1: 1.0, 2: 1.05}
-"""How many times faster it must be, since sums and differences lose a bit, with so many units for
-vectors: with one, other ways take longer than they are estimated."""
+_GAIN = {False: 1.0, True: 1.05}
+"""How many times faster it must be, since sums and differences lose a bit, by whether a core is
+wide: where it is not, other ways take longer than they are estimated."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -45,9 +45,9 @@ _STORE = 8.0
 _BYTES, _COLD = 8.0, 2.5
 """Bytes of panels that come from beyond the caches of a core in a cycle: again; and for the first
 time, when they also take memory."""
-_FASTER = {1: 32.0, 2: 1.0}
-"""How many times as many, again, with so many units for vectors: where there is one, all else takes
-twice the cycles, and the third cache gives four times as much in each, while products go on."""
+_FASTER = {False: 32.0, True: 1.0}
+"""How many times as many, again, by whether a core is wide: where it is not, all else takes twice
+the cycles, and the third cache gives four times as much in each, while products go on."""
 
 
 def choose_winograd(
@@ -69,7 +69,7 @@ def choose_winograd(
         for s, cycles in _ways(f, side, strides, target):
             found.append((cycles, len(found), s))
     best = min(found, default=None)
-    return best[2] if best is not None and best[0] * _GAIN[target.units] < most else None
+    return best[2] if best is not None and best[0] * _GAIN[target.wide] < most else None
 
 
 def _ways(
@@ -148,7 +148,7 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     if w.panels * bytes_of + held <= target.l2 * 3 // 4:
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
-    return cycles + brought / (_BYTES * _FASTER[target.units])
+    return cycles + brought / (_BYTES * _FASTER[target.wide])
 
 
 def _elements(w: WinogradPlan) -> float:
