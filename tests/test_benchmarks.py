@@ -28,6 +28,7 @@ from benchmarks.measure import Timing, scaled_error
 from benchmarks.peers import onnx_runtime, ours, torch_eager
 from benchmarks.report import Result, as_data, summary, table
 from benchmarks.suite import bounds, reference
+from ricci.backends.llvm.target import host
 
 SMALL = 12
 SOURCES = [cases_products, cases_convolutions, cases_comprehensions, cases_streaming]
@@ -72,7 +73,14 @@ def test_networks_of_8_bits_agree() -> None:
         like = np.empty(expected.shape, np.float32)
         for side in [ours(case, 1), torch_eager(case, 1, like), onnx_runtime(case, 1, like)]:
             side.call()
-            assert scaled_error(side.result(), expected) < 0.05, side.name
+            # without VNNI, its sums of two products of bytes saturate at 16 bits
+            saturates = side.name == "ONNX Runtime" and not sums_words()
+            assert scaled_error(side.result(), expected) < (0.5 if saturates else 0.05), side.name
+
+
+def sums_words() -> bool:
+    """Whether this processor adds products of bytes up in 32 bits, by one instruction."""
+    return any(host().has(x) for x in ("avx512vnni", "avxvnni", "dotprod"))
 
 
 def test_names_differ() -> None:
