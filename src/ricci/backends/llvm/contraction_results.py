@@ -120,6 +120,15 @@ def _write(
     return text
 
 
+def one_run(plan: Plan, frame: Frame, strides: Strides) -> bool:
+    """Whether tiles of the plan, wherever they begin, are in one run of the result both ways."""
+    writer = _Writer(frame, plan, strides, "%rows", "%live", 0)
+    sides = ((writer.rows, plan.rows), (writer.columns, plan.panel))
+    return not plan.ragged and all(
+        len(space.groups) < 2 or space.inner % length == 0 for space, length in sides
+    )
+
+
 class _Writer:
     """`rows` and `live` are numbers if they are known, and then `run` is one of `live`'s runs."""
 

@@ -217,7 +217,7 @@ class Walk:
             some = b.op(f"icmp slt i64 {rest}, {high}")
             with b.when(some):
                 left = b.op(f"sub i64 {high}, {rest}")
-                at(rest, lanes, Mask(None, prefix_mask(b, lanes, left)), left)
+                at(rest, lanes, Mask(None, prefix_mask(b, lanes, left), left), left)
 
     def _stretch(self, b: Builder, places: Places, count: str, body: Body) -> None:
         """The next `count` points, a number known now, all of one run."""

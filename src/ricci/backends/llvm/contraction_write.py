@@ -6,7 +6,14 @@ from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Operand
 from .contraction_plan import Plan
-from .contraction_results import call_results, result_step, write_results
+from .contraction_results import (
+    call_results,
+    call_results_of,
+    one_run,
+    result_step,
+    write_results,
+    write_results_of,
+)
 from .contraction_sides import (
     Side,
     aligned,
@@ -62,6 +69,9 @@ class ContractionWriter:
         self.broadcast, self.vector = self.sides = sides_of(plan, strides)
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
+        self.one_run = one_run(plan, frame, strides)
+        self.results: set[tuple[int, int]] = set()
+        """Rows and columns of tiles in one run of the result, whose functions know them."""
 
     @property
     def b(self) -> Builder:
@@ -111,7 +121,10 @@ class ContractionWriter:
         for tile in self.tiles.values():
             text += write_tile(tile)
             self.b.declarations |= declarations(tile)
-        text += write_results(self.frame, self.plan, self.strides)
+        for rows, live in sorted(self.results):
+            text += write_results_of(self.frame, self.plan, self.strides, rows, live, live)
+        if not self.one_run:
+            text += write_results(self.frame, self.plan, self.strides)
         turning = transposing(self.frame, packed, self.strides, dtype, lanes)
         if self.plan.across:
             turning += transpose.write_transpose(dtype, lanes, whole=True)
@@ -253,9 +266,10 @@ class ContractionWriter:
         b.line(call_tile(tile, a, columns, block.points, c, first, beyond))
         if is_result:
             return
-        finish = call_results(
-            c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live
-        )
+        where = (c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live)
+        if self.one_run:
+            self.results.add((rows, live))
+        finish = call_results_of(*where) if self.one_run else call_results(*where)
         if last == "true":
             b.line(finish)
         else:

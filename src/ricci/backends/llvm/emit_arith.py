@@ -496,12 +496,33 @@ def store_first(
 ) -> None:
     """Store the first lanes of a vector by shorter stores: where processors have no fast ones
     under a mask (AVX2: one takes as long as a dozen on Zen 3)."""
-    full, some = with_lanes(scalar, lanes), with_lanes(scalar, count)
+    part = _lanes_of(b, scalar, lanes, value, 0, count)
+    b.line(f"store {with_lanes(scalar, count)} {part}, ptr {to}, align {align}")
+
+
+def store_live(
+    b: Builder, scalar: str, lanes: int, live: str, value: str, to: str, align: int
+) -> None:
+    """Store so many of the first lanes of a vector, fewer than all: half of them if it is more,
+    then half of those that are left, and so on."""
+    size = lanes
+    while size > 1:
+        size //= 2
+        halves = [_lanes_of(b, scalar, 2 * size, value, n, size) for n in (0, size)]
+        bit = b.pure(f"and i64 {live}, {size}", live)
+        on = b.pure(f"icmp ne i64 {bit}, 0", bit)
+        with b.when(on):
+            b.line(f"store {with_lanes(scalar, size)} {halves[0]}, ptr {to}, align {align}")
+        full, (low, high) = with_lanes(scalar, size), halves
+        value = b.pure(f"select i1 {on}, {full} {high}, {full} {low}", on, high, low)
+        to = b.pure(f"getelementptr {scalar}, ptr {to}, i64 {bit}", to, bit)
+
+
+def _lanes_of(b: Builder, scalar: str, lanes: int, value: str, first: int, count: int) -> str:
+    """Some lanes of a vector, side by side."""
+    full = with_lanes(scalar, lanes)
     if count == 1:
-        part = b.pure(f"extractelement {full} {value}, i64 0", value)
-    else:
-        picks = ", ".join(f"i32 {k}" for k in range(count))
-        part = b.pure(
-            f"shufflevector {full} {value}, {full} poison, <{count} x i32> <{picks}>", value
-        )
-    b.line(f"store {some} {part}, ptr {to}, align {align}")
+        return b.pure(f"extractelement {full} {value}, i64 {first}", value)
+    picks = ", ".join(f"i32 {first + k}" for k in range(count))
+    text = f"shufflevector {full} {value}, {full} poison, <{count} x i32> <{picks}>"
+    return b.pure(text, value)

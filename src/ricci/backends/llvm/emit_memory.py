@@ -200,6 +200,9 @@ def _store_next(point: Point, access: Access, address: Address, raws: list[str])
         if first is not None:
             emit_arith.store_first(b, type, lanes, first, raw, place, align)
             continue
+        if address.mask.first is not None and len(raws) == 1 and not b.scales:
+            emit_arith.store_live(b, type, lanes, address.mask.first, raw, place, align)
+            continue
         name = f"llvm.masked.store.{tag(type, lanes)}.p0"
         b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
         b.line(f"call void @{name}({full} {raw}, ptr {place}, i32 {align}, {bits} {masks[k]})")

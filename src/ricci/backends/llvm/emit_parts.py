@@ -59,6 +59,8 @@ class Mask:
 
     all: str | None = None
     each: str | None = None
+    first: str | None = None
+    """How many lanes are there, fewer than all, if it is said that these are the first."""
 
     @property
     def is_full(self) -> bool:

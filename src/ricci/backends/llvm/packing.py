@@ -37,7 +37,7 @@ from .contraction_space import (
 )
 from .emit import Frame, Mask, Place, Point
 from .emit_access import extent_of, is_within, linear, shape_of
-from .emit_arith import store_first
+from .emit_arith import store_first, store_live
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
 from .memo import remembered
@@ -421,17 +421,18 @@ def _shuffle(b: Builder, full: str, first: str, second: str, picks: list[int]) -
 def store_step(b: Builder, dtype: DType, step: Step, value: str, to: str) -> None:
     """Store the lanes of a step side by side."""
     scalar, align = scalar_type(dtype), width(dtype)
-    full = with_lanes(scalar, step.lanes)
+    full, bits = with_lanes(scalar, step.lanes), with_lanes("i1", step.lanes)
     if step.mask.is_full:
         b.line(f"store {full} {value}, ptr {to}, align {align}")
-        return
-    if step.live.isdigit() and not b.scales:
+    elif b.scales:
+        name = f"llvm.masked.store.{tag(scalar, step.lanes)}.p0"
+        b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
+        mask = f"{bits} {step.mask.each}"
+        b.line(f"call void @{name}({full} {value}, ptr {to}, i32 {align}, {mask})")
+    elif step.live.isdigit():
         store_first(b, scalar, step.lanes, int(step.live), value, to, align)
-        return
-    bits = with_lanes("i1", step.lanes)
-    name = f"llvm.masked.store.{tag(scalar, step.lanes)}.p0"
-    b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
-    b.line(f"call void @{name}({full} {value}, ptr {to}, i32 {align}, {bits} {step.mask.each})")
+    else:
+        store_live(b, scalar, step.lanes, step.live, value, to, align)
 
 
 def contiguous_depth(
