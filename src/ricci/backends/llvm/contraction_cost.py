@@ -53,6 +53,8 @@ _COVERED = 1 << 18
 _LINES = {False: 7.0, True: 0.0}
 """Cycles per k of a tile whose rows, read in place, are on another line of the cache than those of
 the k before, by whether vectors are longer than 32 bytes: such tiles are large, and cover it."""
+_OUT = 20.0
+"""Cycles per k of a tile whose columns come from beyond the second cache each time."""
 _STRETCH = 14.0
 """Cycles to begin to pack a stretch of columns from beyond the caches, on a page of its own."""
 _FROM_L2 = {False: 0.3, True: 0.7}
@@ -99,6 +101,7 @@ class Costs:
                 self.pages += _is_across_lines(plan, strides) * _LINES[target.vector_bytes > 32]
         if plan.vector_source == "direct":
             self.pages += _PAGES_OF_COLUMNS * _is_spread(plan.vector, plan, strides)
+            self.pages += _drive_out_each_other(plan, strides, target) * _OUT
         self.beside = rows_beside(plan, strides)
         self.stretches = _STRETCH * _is_torn(plan, strides, target)
         self.column = k * _reading(
@@ -260,6 +263,16 @@ def _is_across_lines(plan: Plan, strides: Strides) -> bool:
     """Whether neighbouring k of the rows are on lines of the cache of their own."""
     step = step_of(plan.broadcast, plan.depth.indices, strides)
     return abs(step) * plan.form.dtype.numpy().itemsize >= LINE
+
+
+def _drive_out_each_other(plan: Plan, strides: Strides, target: Target) -> bool:
+    """Whether the lines of a panel of columns, read in place, fall on so few lines of the second
+    cache that it does not keep them, since they lie powers of two apart."""
+    if target.vector_bytes > 32:  # other caches: not seen there
+        return False
+    step = abs(step_of(plan.vector, plan.depth.indices, strides))
+    apart = math.gcd(step * plan.form.dtype.numpy().itemsize, target.l2 // 8)
+    return plan.depth.most * max(apart, LINE) > target.l2 // 2
 
 
 def near_room(target: Target) -> int:

@@ -63,7 +63,7 @@ def _item(w: WindowPlan, target: Target) -> float:
     cycles = 0.0
     for repeat, lines_of in lines:
         for times, rows in equal_pieces(w.length(w.row), plan.rows):
-            clash = _clashes(rows, w)
+            clash = _clashes(rows, w, target)
             for count, vectors in equal_pieces(w.vectors, plan.vectors):
                 tile = deep * clash * _step(rows * lines_of, vectors, w, target)
                 tile += _CALL * w.blocks
@@ -77,10 +77,11 @@ def _item(w: WindowPlan, target: Target) -> float:
     return cycles * (1.0 + held * width(plan.form.dtype) / target.l2 / (8 if w.prepared else 1))
 
 
-def _clashes(rows: int, w: WindowPlan) -> float:
+def _clashes(rows: int, w: WindowPlan, target: Target) -> float:
     """How much longer tiles take whose rows lie whole pages apart: on few lines of the caches."""
     apart = abs(w.rows.step(w.row)) * width(w.plan.form.dtype)
-    return 1.15 if rows > MOST_APART and apart and apart % PAGE == 0 else 1.0
+    most = MOST_APART if target.vector_bytes > 32 else MOST_APART // 2  # loads are closer together
+    return 1.15 if rows > most and apart and apart % PAGE == 0 else 1.0
 
 
 def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
