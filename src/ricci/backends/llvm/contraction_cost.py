@@ -166,7 +166,8 @@ class Costs:
         far = self.columns * depth * self.bytes > target.l2 // 2
         line = 64 / self.bytes
         if plan.vector_source == "direct":
-            cycles = cycles + read * (0.6 if far else 0.45)
+            farther = 0.6 if target.vector_bytes > 32 else 0.9
+            cycles = cycles + read * (farther if far else 0.45)
         else:
             again = (read * plan.lanes - columns * depth) / line * _FROM_L2[target.wide]
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)

@@ -355,7 +355,9 @@ def _keep(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
     plan.kept, plan.vectors = -(-count // pieces), 1
     last = plan.reduced[-1].index
     follow = pieces == 1 and all(u.form.indices.get(last) == extent for u in far)
-    plan.terms = 1 if follow else _TERMS
+    # with short vectors, choices take as long as their terms come
+    computes = kernel.op == "update" and target.vector_bytes <= 32
+    plan.terms = 1 if follow and not computes else _TERMS
 
 
 def can_keep(kernel: Reduce, plan: Plan, uses: Sequence[Use]) -> bool:
