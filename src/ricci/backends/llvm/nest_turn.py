@@ -110,8 +110,12 @@ def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None
         return None
     others.remove(best)
     others.sort(key=lambda x: -abs(steps[x.index] or 0))
-    plan = _blocked(turned, along, best, others, fixed, sides[0], sides[1])
-    return _streamed(plan, uses, frame, target)
+    # vectors shorter than a line, two or four of which are stored as one
+    line = LINE // max(width(u.access.tensor.dtype) for u in uses if u.target)
+    wide = (_side(known(along), max(lanes, line)), sides[1])
+    plans = [_blocked(turned, along, best, [*others], fixed, *s) for s in (wide, sides)]
+    streamed = _streamed(plans[0], uses, frame, target)
+    return streamed if streamed.streams else plans[1]
 
 
 def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target) -> TurnPlan:
