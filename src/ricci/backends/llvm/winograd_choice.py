@@ -36,6 +36,8 @@ _MOST_VECTORS = 4
 _ELEMENTS, _PAIRS, _RESULTS = 75.0, 20.0, 40.0
 """Cycles for 16 vectors of sums and differences of elements, what it takes more to collect them
 from rows, and for four of results."""
+_SHORT = {False: 0.5, True: 1.0}
+"""The part of these that they take, by whether vectors are longer than 32 bytes."""
 _FILTER = 45.0
 """Cycles for 16 vectors of sums and differences of a filter."""
 _CALL = 40.0
@@ -81,7 +83,7 @@ def _ways(
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
-        made = copying_of(whole.box, strides) + _elements(whole)
+        made = copying_of(whole.box, strides) + _elements(whole) * _SHORT[target.vector_bytes > 32]
         for rows, vectors in shapes:
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, rows, vectors, block, target)
@@ -140,7 +142,8 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     vectors = -(-w.lanes.length // plan.lanes)
     cycles = made
     for times, wide in equal_pieces(vectors, plan.vectors):
-        cycles += times * (_products(w, wide, target) + w.tiles * wide * _RESULTS)
+        results = w.tiles * wide * _RESULTS * _SHORT[target.vector_bytes > 32]
+        cycles += times * (_products(w, wide, target) + results)
         cycles += times * w.tall * TILE * _storing(w, wide)
     cycles += vectors * w.channels * _FILTER * w.late
     held = sum(w.scratch) * bytes_of
