@@ -98,7 +98,7 @@ class Costs:
             self.row += k * _in_place(plan, strides, target)
             if contiguous_depth(plan.broadcast, plan.depth, plan.lanes, strides) is None:
                 self.pages += _PAGES * _is_spread(plan.broadcast, plan, strides)
-                self.pages += _is_across_lines(plan, strides) * _LINES[target.vector_bytes > 32]
+                self.pages += _is_across_lines(plan, strides) * _LINES[target.long]
         if plan.vector_source == "direct":
             self.pages += _PAGES_OF_COLUMNS * _is_spread(plan.vector, plan, strides)
             self.pages += _drive_out_each_other(plan, strides, target) * _OUT
@@ -166,7 +166,7 @@ class Costs:
         far = self.columns * depth * self.bytes > target.l2 // 2
         line = 64 / self.bytes
         if plan.vector_source == "direct":
-            farther = 0.6 if target.vector_bytes > 32 else 0.9
+            farther = 0.6 if target.long else 0.9
             cycles = cycles + read * (farther if far else 0.45)
         else:
             again = (read * plan.lanes - columns * depth) / line * _FROM_L2[target.wide]
@@ -236,7 +236,7 @@ def _reading(
     if source == "packed":
         far = reads_far(operand, plan.form, plan.depth, target)
         along = contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None
-        turning = 1.3 if target.vector_bytes > 32 else 2.6  # more steps for as many elements
+        turning = 1.3 if target.long else 2.6  # more steps for as many elements
         packing = (turning if along else 1.2) * _packing(plan, operand, panel, strides)
         return packing + (_FAR_PACKED if far else 0.0)
     # what is prepared takes memory, and time to compile
@@ -269,7 +269,7 @@ def _is_across_lines(plan: Plan, strides: Strides) -> bool:
 def _drive_out_each_other(plan: Plan, strides: Strides, target: Target) -> bool:
     """Whether the lines of a panel of columns, read in place, fall on so few lines of the second
     cache that it does not keep them, since they lie powers of two apart."""
-    if target.vector_bytes > 32:  # other caches: not seen there
+    if target.long:  # other caches: not seen there
         return False
     step = abs(step_of(plan.vector, plan.depth.indices, strides))
     apart = math.gcd(step * plan.form.dtype.numpy().itemsize, target.l2 // 8)
@@ -439,5 +439,5 @@ def _cycles(rows: int, vectors: int, target: Target) -> float:
     work = multiply_adds(rows, vectors, target)
     latency = target.accumulators / 2
     # an element that is broadcast takes as long to load as a vector that is no longer than a half
-    loads = vectors * (1 + vectors * 0.02) + rows * (0.5 if target.vector_bytes > 32 else 1.0)
+    loads = vectors * (1 + vectors * 0.02) + rows * (0.5 if target.long else 1.0)
     return max(work, latency, loads) + 0.05 * loads + 0.5

@@ -356,7 +356,7 @@ def _keep(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
     last = plan.reduced[-1].index
     follow = pieces == 1 and all(u.form.indices.get(last) == extent for u in far)
     # with short vectors, choices take as long as their terms come
-    computes = kernel.op == "update" and target.vector_bytes <= 32
+    computes = kernel.op == "update" and not target.long
     plan.terms = 1 if follow and not computes else _TERMS
 
 

@@ -111,7 +111,7 @@ def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None
     others.remove(best)
     others.sort(key=lambda x: -abs(steps[x.index] or 0))
     # vectors shorter than a line, two or four of which are stored as one
-    line = LINE // max(width(u.access.tensor.dtype) for u in uses if u.target)
+    line = LINE // max(4, *(width(u.access.tensor.dtype) for u in uses if u.target))
     wide = (_side(known(along), max(lanes, line)), sides[1])
     plans = [_blocked(turned, along, best, [*others], fixed, *s) for s in (wide, sides)]
     streamed = _streamed(plans[0], uses, frame, target)

@@ -69,13 +69,18 @@ class Target:
     @property
     def halves(self) -> bool:
         """Whether vectors of 64 bytes are loaded, computed and stored in halves."""
-        return self.vector_bytes > 32 and self.cpu == "znver4"
+        return self.long and self.cpu == "znver4"
 
     @property
     def wide(self) -> bool:
         """Whether a core begins multiply-adds of more than 64 bytes in a cycle: less of what comes
         from the caches is covered by as much as is computed meanwhile."""
         return self.units * self.vector_bytes > 64
+
+    @property
+    def long(self) -> bool:
+        """Whether vectors are longer than 32 bytes."""
+        return self.vector_bytes > 32
 
     @property
     def fused(self) -> bool:

@@ -80,7 +80,7 @@ def _item(w: WindowPlan, target: Target) -> float:
 def _clashes(rows: int, w: WindowPlan, target: Target) -> float:
     """How much longer tiles take whose rows lie whole pages apart: on few lines of the caches."""
     apart = abs(w.rows.step(w.row)) * width(w.plan.form.dtype)
-    most = MOST_APART if target.vector_bytes > 32 else MOST_APART // 2  # loads are closer together
+    most = MOST_APART if target.long else MOST_APART // 2  # loads are closer together
     return 1.15 if rows > most and apart and apart % PAGE == 0 else 1.0
 
 

@@ -83,7 +83,7 @@ def _ways(
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
-        made = copying_of(whole.box, strides) + _elements(whole) * _SHORT[target.vector_bytes > 32]
+        made = copying_of(whole.box, strides) + _elements(whole) * _SHORT[target.long]
         for rows, vectors in shapes:
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, rows, vectors, block, target)
@@ -142,7 +142,7 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     vectors = -(-w.lanes.length // plan.lanes)
     cycles = made
     for times, wide in equal_pieces(vectors, plan.vectors):
-        results = w.tiles * wide * _RESULTS * _SHORT[target.vector_bytes > 32]
+        results = w.tiles * wide * _RESULTS * _SHORT[target.long]
         cycles += times * (_products(w, wide, target) + results)
         cycles += times * w.tall * TILE * _storing(w, wide)
     cycles += vectors * w.channels * _FILTER * w.late
