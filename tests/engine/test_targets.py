@@ -93,6 +93,27 @@ def test_functions_are_computed_in_vectors(program: str, target: str) -> None:
     assert not loop.count(r"^(callq?|bl)\s")
 
 
+@pytest.mark.parametrize("k", [64, 150])
+@pytest.mark.parametrize("n", [45, 49, 61])
+def test_nothing_of_a_product_is_stored_under_a_mask(n: int, k: int) -> None:
+    """By AVX2: such a store takes as long as a dozen others; neither of panels nor of results."""
+    text = f"""def f(float(50,{k}) A, float({k},{n}) B, float({n},{k}) W) -> (C, D) {{
+        C(m,n) +=! A(m,k) * B(k,n)
+        D(n,m) +=! A(m,k) * W(n,k) }}"""
+    model = ricci.parse(text, "tc")
+    assembly = model.show("asm", target="x86-64-v3")
+    functions = re.split(r"^(?=\w[\w.]*:)", assembly, flags=re.M)
+    masked = [x for x in functions if re.search(r"vmaskmovp.\s+%ymm\d+, %ymm\d+, ", x)]
+    assert re.search(r"vfmadd\d+ps", assembly)
+    # the function for blocks of any size is there, but these have panels of known ones
+    assert {x.partition(":")[0].rpartition(".")[2] for x in masked} <= {"transpose"}
+    arrays = _arrays(model)
+    results = model.compile(target=_runnable()[-1])(*arrays)
+    expected = model.compile(target="interpreter")(*arrays)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, 1e-4, 1e-4)
+
+
 def _arrays(model: ricci.Model) -> list[np.ndarray]:
     rng = np.random.default_rng(5)
     shapes = [p.shape for p in model.compile(target="interpreter").inputs]

@@ -3,12 +3,28 @@ quotients by what all lanes share: against NumPy."""
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 import ricci
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_whole_lines_are_written_past_the_caches(target: str) -> None:
+    """Whatever the length of vectors: half a line waits for the other, and few can."""
+    model = ricci.parse("def f(float(M,N) X) -> (Y) { Y(i, j) = X(j, i) }", "tc")
+    text = model.show("asm", sizes={"M": 4096, "N": 4096}, target=target)
+    stores = re.findall(r"v?movntps\s+%([xyz])mm\d+, (-?\d*)\(%(\w+)(,\S*)?\)", text)
+    assert stores
+    length = {"x": 16, "y": 32, "z": 64}[stores[0][0]]
+    for n in range(0, len(stores), 64 // length):
+        line = stores[n : n + 64 // length]
+        assert len({(base, index) for _, _, base, index in line}) == 1
+        offsets = sorted(int(offset or 0) for _, offset, _, _ in line)
+        assert offsets == list(range(offsets[0], offsets[0] + 64, length))
 
 
 @pytest.mark.parametrize("dtype", ["float", "double", "int8", "bool"])

@@ -252,18 +252,19 @@ class ContractionWriter:
         columns, b_step = self._columns_at(lane, vectors, block)
         masked = plan.vector_source == "direct" and live % plan.lanes > 0
         is_result = self.result_step is not None
-        partial = is_result and live % plan.lanes > 0
+        beyond = live % plan.lanes
+        partial = is_result and beyond > 0
         c_row = self.result_step if is_result and self.result_step else plan.panel
         shape = (plan.lanes, rows, vectors, a_row, a_step, b_step, c_row, masked, partial)
         ahead = 0 if self.form.words is not None else self._vectors_ahead(b_step)
         rows_ahead = self._rows_ahead(rows, a_row, a_step)
         # rows that are pages apart would drive out each other from the first cache
         far = plan.is_streamed and b_step * self.bytes % PAGE == 0
-        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far)
+        stored = beyond if partial and not b.scales else 0
+        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far, stored)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
-        beyond = str(live % plan.lanes)
-        b.line(call_tile(tile, a, columns, block.points, c, first, beyond))
+        b.line(call_tile(tile, a, columns, block.points, c, first, str(beyond)))
         if is_result:
             return
         where = (c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live)

@@ -48,11 +48,15 @@ class Tile:
     ahead: int = 0
     rows_ahead: int = 0
     far: bool = False
+    stored: int = 0
+    """Of a partial tile, the lanes of the last vector that count, if that is known, and there are
+    no fast stores under a mask."""
 
     @property
     def name(self) -> str:
         place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
-        kind = ".masked" * self.masked + ".partial" * self.partial
+        part = f".partial{self.stored or ''}" if self.partial else ""
+        kind = ".masked" * self.masked + part
         return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
 
 
@@ -113,7 +117,7 @@ class _Writer:
 
     def _entry(self) -> None:
         self._add("entry:")
-        if self.tile.masked or self.tile.partial:
+        if self.tile.masked or (self.tile.partial and not self.tile.stored):
             self._mask()
         least = 1 if self.pairs else 0
         other = "rest" if self.pairs else "exit"
@@ -239,6 +243,16 @@ class _Writer:
         v = self.vector
         if not partial:
             self._add(f"store {v} {value}, ptr {value}.p, align {self.align}")
+            return
+        stored = self.tile.stored
+        if stored:
+            part = f"shufflevector {v} {value}, {v} poison, <{stored} x i32> "
+            part += f"<{', '.join(f'i32 {k}' for k in range(stored))}>"
+            if stored == 1:
+                part = f"extractelement {v} {value}, i64 0"
+            self._add(f"{value}.f = {part}")
+            first = with_lanes(self.scalar, stored)
+            self._add(f"store {first} {value}.f, ptr {value}.p, align {self.align}")
             return
         bits = with_lanes("i1", self.tile.lanes)
         self._add(

@@ -30,7 +30,6 @@ from .contraction_space import (
     merge,
     minus,
     plus,
-    prefix_mask,
     product,
     smin,
     times,
@@ -229,24 +228,18 @@ class _Packer:
             store_step(b, p.dtype, here, point.vector(point.value(access)), at)
 
     def _clear(self) -> None:
-        """Zeros behind the elements of a panel: sums of what happened to be there are not looked
-        at, but with subnormal numbers they take ten times as long."""
+        """Zeros in the last vectors of a panel; elements take the first lanes later. Sums of what
+        happened to be in the others are not looked at, but with subnormal numbers they take ten
+        times as long."""
         b, p = self.b, self.packing
-        full, bits = with_lanes(self.scalar, p.unit), with_lanes("i1", p.unit)
-        name = f"llvm.masked.store.{tag(self.scalar, p.unit)}.p0"
-        b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
+        full = with_lanes(self.scalar, p.unit)
         with b.when(b.op("icmp slt i64 %count, %stride")):
             last = minus(b, "%stride", str(p.unit))
-            live = prefix_mask(b, p.unit, minus(b, "%count", last))
-            rest = b.op(f"xor {bits} {live}, splat (i1 true)")
             points = product(b, minus(b, "%k.end", "%k.begin"), str(p.depth.inner))
             with b.loop(0, points) as loop:
                 at = plus(b, product(b, loop.index, "%stride"), last)
                 to = b.pure(f"getelementptr {self.scalar}, ptr %to, i64 {at}", at)
-                b.line(
-                    f"call void @{name}({full} zeroinitializer, ptr {to}, "
-                    f"i32 {width(p.dtype)}, {bits} {rest})"
-                )
+                b.line(f"store {full} zeroinitializer, ptr {to}, align {width(p.dtype)}")
 
     def _points(self, given: Places, step: Step) -> None:
         """Packs some neighbouring points for all k of the block."""
