@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...dtypes import DType
-from .emit_types import scalar_type, splat, tag, width, with_lanes
+from .emit_types import scalar_type, some_lanes, splat, tag, width, with_lanes
 from .words import HIGH_BITS
 
 NAME = "kernel.transpose"
@@ -117,15 +117,11 @@ def write_transpose(
     for stage in range(stages):
         lines += _stage(v, lanes, stage, lanes >> (stage + 1))
     if rows:
-        picks = f"<{rows} x i32> <{', '.join(f'i32 {k}' for k in range(rows))}>"
-        some = f"shufflevector {v} %r{stages}.%s, {v} poison, {picks}"
-        if rows == 1:
-            some = f"extractelement {v} %r{stages}.%s, i64 0"
         for k in range(lanes):
             lines += [
                 f"  %f{k} = mul nsw i64 %stride, {k}",
                 f"  %q{k} = getelementptr {scalar}, ptr %to, i64 %f{k}",
-                f"  %s{k} = {some.replace('%s', str(k))}",
+                f"  %s{k} = {some_lanes(scalar, lanes, f'%r{stages}.{k}', 0, rows)}",
                 f"  store {with_lanes(scalar, rows)} %s{k}, ptr %q{k}, align {align}",
                 f"  %w{k} = icmp sgt i64 %columns, {k + 1}",
                 f"  br i1 %w{k}, label %next{k}, label %done",

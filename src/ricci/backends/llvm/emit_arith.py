@@ -12,6 +12,7 @@ from .emit_types import (
     limits,
     literal,
     scalar_type,
+    some_lanes,
     splat,
     tag,
     vector_type,
@@ -496,7 +497,7 @@ def store_first(
 ) -> None:
     """Store the first lanes of a vector by shorter stores: where processors have no fast ones
     under a mask (AVX2: one takes as long as a dozen on Zen 3)."""
-    part = _lanes_of(b, scalar, lanes, value, 0, count)
+    part = b.pure(some_lanes(scalar, lanes, value, 0, count), value)
     b.line(f"store {with_lanes(scalar, count)} {part}, ptr {to}, align {align}")
 
 
@@ -508,7 +509,7 @@ def store_live(
     size = lanes
     while size > 1:
         size //= 2
-        halves = [_lanes_of(b, scalar, 2 * size, value, n, size) for n in (0, size)]
+        halves = [b.pure(some_lanes(scalar, 2 * size, value, n, size), value) for n in (0, size)]
         bit = b.pure(f"and i64 {live}, {size}", live)
         on = b.pure(f"icmp ne i64 {bit}, 0", bit)
         with b.when(on):
@@ -516,13 +517,3 @@ def store_live(
         full, (low, high) = with_lanes(scalar, size), halves
         value = b.pure(f"select i1 {on}, {full} {high}, {full} {low}", on, high, low)
         to = b.pure(f"getelementptr {scalar}, ptr {to}, i64 {bit}", to, bit)
-
-
-def _lanes_of(b: Builder, scalar: str, lanes: int, value: str, first: int, count: int) -> str:
-    """Some lanes of a vector, side by side."""
-    full = with_lanes(scalar, lanes)
-    if count == 1:
-        return b.pure(f"extractelement {full} {value}, i64 {first}", value)
-    picks = ", ".join(f"i32 {first + k}" for k in range(count))
-    text = f"shufflevector {full} {value}, {full} poison, <{count} x i32> <{picks}>"
-    return b.pure(text, value)

@@ -103,3 +103,12 @@ def splat(text: str, type: str, lanes: int) -> str:
 def mantissa(dtype: DType) -> int:
     """Bits of precision of a real type."""
     return _MANTISSA[dtype]
+
+
+def some_lanes(scalar: str, lanes: int, value: str, first: int, count: int) -> str:
+    """The instruction that takes some neighbouring lanes of a vector."""
+    full = with_lanes(scalar, lanes)
+    if count == 1:
+        return f"extractelement {full} {value}, i64 {first}"
+    picks = ", ".join(f"i32 {first + k}" for k in range(count))
+    return f"shufflevector {full} {value}, {full} poison, <{count} x i32> <{picks}>"

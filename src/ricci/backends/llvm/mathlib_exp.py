@@ -47,7 +47,7 @@ def exp(r: Reals, x: str) -> str:
     low, high = (-104.0, 89.0) if r.bits == 32 else (-746.0, 710.0)
     if r.picks:
         return picked.exp(r, x, low, high)
-    if r.bits == 32 and not r.scales:
+    if r.bits == 32:
         return _exp_by_squares(r, x, low, high)
     # where one instruction scales, `k` may be anything below 0 for what is zero
     whole, k, t = _reduced(r, r.at_most(x, high) if r.scales else r.clamp(x, low, high))

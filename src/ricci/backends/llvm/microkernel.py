@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...dtypes import DType
-from .emit_types import scalar_type, tag, width, with_lanes
+from .emit_types import scalar_type, some_lanes, tag, width, with_lanes
 from .target import LINE
 from .tile_step import PREFETCH, TileStep
 from .words import HIGH_BITS, Words
@@ -246,10 +246,7 @@ class _Writer:
             return
         stored = self.tile.stored
         if stored:
-            part = f"shufflevector {v} {value}, {v} poison, <{stored} x i32> "
-            part += f"<{', '.join(f'i32 {k}' for k in range(stored))}>"
-            if stored == 1:
-                part = f"extractelement {v} {value}, i64 0"
+            part = some_lanes(self.scalar, self.tile.lanes, value, 0, stored)
             self._add(f"{value}.f = {part}")
             first = with_lanes(self.scalar, stored)
             self._add(f"store {first} {value}.f, ptr {value}.p, align {self.align}")
