@@ -49,7 +49,7 @@ _FEW = 8
 """With this many rows, time goes by reading the other operand."""
 _FEW_PANELS = 6
 """With so many panels of rows, it goes by bringing columns from beyond the caches."""
-_EXACT, _MORE_EXACT = 256, 128
+_EXACT, _MORE_EXACT = 192, 128
 """Terms that are added up one by one, at most: the more, the less exact the sum. Fewer with few
 rows, since it costs nothing there."""
 _CHUNKS = 24

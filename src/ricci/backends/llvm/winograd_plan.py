@@ -38,7 +38,7 @@ from .window_plan import grain_of, is_affine, is_given
 
 TAPS, TILE, POINTS = 3, 2, 16
 """The filter's length, the results of a tile along an index, and products for each tile."""
-_STRETCH = 128
+_STRETCH = 96
 """Terms that are added one by one, at most."""
 _AGAIN = 2
 """How often sums of the same filters may be made in a call, so that they need not be kept."""
