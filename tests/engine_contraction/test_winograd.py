@@ -148,6 +148,20 @@ def test_cold_weights_are_worth_it_where_arithmetic_takes_longer() -> None:
     assert isinstance(choose(case.kernel, {}, one, case.constant), Winograd)
 
 
+def test_large_filters_are_not_kept_in_a_longer_form() -> None:
+    """Seven lines of seven tiles do not fit in the cache at once, and yet no two items share lanes
+    of the filters, so that each makes their sums, and nine elements are kept for 16."""
+    case = convolution(1, (256, 256), (14, 14), 3, pad=1)
+    short = replace(TWO_UNITS, vector_bytes=32, registers=16, l1=32 << 10, l2=512 << 10)
+    chosen = choose(case.kernel, {}, short, case.constant)
+    form = form_of(case.kernel, {})
+    assert isinstance(chosen, Winograd) and form is not None
+    plan = plan_of(form, chosen, {}, short, case.constant)
+    assert not isinstance(plan, str)
+    assert plan.late and plan.arranged == 9
+    compare(case, chosen, {}, HOST)
+
+
 def test_it_can_be_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     case = convolution(1, (64, 64), (28, 28), 3, pad=1)
     asked = as_options({"winograd": False})

@@ -49,9 +49,10 @@ _FEW = 8
 """With this many rows, time goes by reading the other operand."""
 _FEW_PANELS = 6
 """With so many panels of rows, it goes by bringing columns from beyond the caches."""
-_EXACT, _MORE_EXACT = 192, 128
-"""Terms that are added up one by one, at most: the more, the less exact the sum. Fewer with few
-rows, since it costs nothing there."""
+_EXACT, _MORE_EXACT, _MOST_EXACT = 256, 224, 128
+"""Terms that are added up one by one, at most: the more, the less exact the sum. All of a sum that
+is one block, since a second takes results to memory and back; fewer of one that is several; fewest
+with few rows, since it costs nothing there."""
 _CHUNKS = 24
 """Chunks per core, for fewer of which the last ones would be waited for."""
 _STRETCH = 8192
@@ -194,12 +195,13 @@ def _plan(
         vectors = _vectors_of_row(-(-vector.extent // lanes), target)
     panel = vectors * lanes
     streams = vector_source == "direct" and reads_far(vector, form, depth, target)
-    exact = _MORE_EXACT if broadcast.extent <= _FEW else _EXACT
+    exact = _EXACT if depth.extent <= _EXACT else _MORE_EXACT
+    exact = _MOST_EXACT if broadcast.extent <= _FEW else exact
     most = min(exact, _panel_depth(rows, bytes_of, target))
     if streams:
         pages = step_of(vector, depth.indices, strides) * bytes_of % PAGE == 0
         room = _APART if target.l1 > 8 * PAGE else _APART_IN_FEW
-        most = min(room if pages else _MORE_EXACT, max(_STREAMS, _PER_ROW * broadcast.extent))
+        most = min(room if pages else _MOST_EXACT, max(_STREAMS, _PER_ROW * broadcast.extent))
     depth = _blocked(depth, most)
     plan = Plan(
         form,

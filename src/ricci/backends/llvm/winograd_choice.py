@@ -47,6 +47,16 @@ _STORE = 8.0
 _BYTES, _COLD = 8.0, 2.5
 """Bytes of panels that come from beyond the caches of a core in a cycle: again; and for the first
 time, when they also take memory."""
+_NEAR = 0.75
+"""The part of a core's cache that an item may fill so that all stays there."""
+_ROOM = {False: 1.75, True: _NEAR}
+"""How many times the cache an item may fill, by whether vectors are longer than 32 bytes: where
+they are not, products take so long that what does not stay is brought meanwhile."""
+_KEPT = {False: 1.2, True: 1.0}
+"""How many times the cycles sums of filters that are kept may take that items can make: they are 16
+elements in memory for nine."""
+_SPILLED = 4.0
+"""Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
 _FASTER = {False: 32.0, True: 1.0}
 """How many times as many, again, by whether a core is wide: where it is not, all else takes twice
 the cycles, and the third cache gives four times as much in each, while products go on."""
@@ -62,21 +72,22 @@ def choose_winograd(
     """The schedule that is done soonest, if clearly before `most` cycles; None if there is none."""
     if form.words is not None or not target.winograd:
         return None
-    found: list[tuple[float, int, Winograd]] = []
+    found: list[tuple[float, int, float, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
         f = find_filter(form, side, strides, constant)
         if isinstance(f, str) or extent_of(f.channel) < _LEAST:
             continue
-        for s, cycles in _ways(f, side, strides, target):
-            found.append((cycles, len(found), s))
+        for s, w, cycles in _ways(f, side, strides, target):
+            kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
+            found.append((cycles * kept, len(found), cycles, s))
     best = min(found, default=None)
-    return best[2] if best is not None and best[0] * _GAIN[target.wide] < most else None
+    return best[3] if best is not None and best[2] * _GAIN[target.wide] < most else None
 
 
 def _ways(
     f: Filter, side: Side, strides: Strides, target: Target
-) -> Iterator[tuple[Winograd, float]]:
+) -> Iterator[tuple[Winograd, WinogradPlan, float]]:
     """Ways to compute it, and until when."""
     shapes = list(_shapes(extent_of(f.lane), target, f.form.dtype))
     for tall, wide in _blocks(f.line.tiles, f.row.tiles):
@@ -87,9 +98,9 @@ def _ways(
         for rows, vectors in shapes:
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, rows, vectors, block, target)
-                if _fits(w, target):
+                if _held(w) <= target.l2 * _ROOM[target.long]:
                     cycles = _until_done(w, made, target)
-                    yield Winograd(side, rows, vectors, tall, wide, block), cycles
+                    yield Winograd(side, rows, vectors, tall, wide, block), w, cycles
 
 
 def _blocks(lines: int, rows: int) -> Iterator[tuple[int, int]]:
@@ -121,9 +132,9 @@ def _lane_blocks(extent: int, panel: int) -> Iterator[int]:
     yield from (extent // n for n in range(2, panels + 1) if panels % n == 0)
 
 
-def _fits(w: WinogradPlan, target: Target) -> bool:
-    """Whether what an item makes stays in the core's cache."""
-    return sum(w.scratch) * width(w.plan.form.dtype) <= target.l2 * 3 // 4
+def _held(w: WinogradPlan) -> int:
+    """Bytes of what an item makes."""
+    return sum(w.scratch) * width(w.plan.form.dtype)
 
 
 def _until_done(w: WinogradPlan, made: float, target: Target) -> float:
@@ -146,9 +157,10 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
         cycles += times * (_products(w, wide, target) + results)
         cycles += times * w.tall * TILE * _storing(w, wide)
     cycles += vectors * w.channels * _FILTER * w.late
-    held = sum(w.scratch) * bytes_of
+    held, near = _held(w), target.l2 * _NEAR
+    cycles += max(held - near, 0.0) / _SPILLED
     cycles *= 1.0 + held / target.l2 / 16 * target.units
-    if w.panels * bytes_of + held <= target.l2 * 3 // 4:
+    if w.panels * bytes_of + held <= near:
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
     return cycles + brought / (_BYTES * _FASTER[target.wide])

@@ -147,11 +147,15 @@ class WinogradPlan:
         return (self.pitch, 1) if self.along_channels else (1, self.pitch)
 
     @property
+    def is_large(self) -> bool:
+        """Whether the sums of all filters do not stay in a core's cache."""
+        of_filter = POINTS * self.channels * self.plan.padded * width(self.plan.form.dtype)
+        return of_filter > self.near
+
+    @property
     def late(self) -> bool:
         """Whether an item makes the sums of the filters itself; few do so for the same lanes."""
-        of_filter = POINTS * self.channels * self.plan.padded * width(self.plan.form.dtype)
-        times = self.items // extent_of(self.lanes.number)
-        return times <= _AGAIN and of_filter > self.near
+        return self.is_large and self.items // extent_of(self.lanes.number) <= _AGAIN
 
     @property
     def arranged(self) -> int:
