@@ -48,7 +48,7 @@ def exp(r: Reals, x: str) -> str:
     if r.picks:
         return picked.exp(r, x, low, high)
     if r.bits == 32:
-        return _exp_by_squares(r, x, low, high)
+        return _exp_by_squares(r, x, high)
     # where one instruction scales, `k` may be anything below 0 for what is zero
     whole, k, t = _reduced(r, r.at_most(x, high) if r.scales else r.clamp(x, low, high))
     # a product that is too small for a number takes processors ten times as long as another
@@ -56,17 +56,19 @@ def exp(r: Reals, x: str) -> str:
     return _scaled(r, near, whole, k)
 
 
-def _exp_by_squares(r: Reals, x: str, low: float, high: float) -> str:
+def _exp_by_squares(r: Reals, x: str, high: float) -> str:
     """`4**j * exp(t)` with `|t| <= ln 2`: `2**j` is a normal number whatever the result, and so
-    needs no more than a shift; the polynomial for it is one term longer."""
-    within = r.clamp(x, low, high)
-    j, scale = r.nearest_power(within, 1 / math.log(4))
+    needs no more than a shift; the polynomial for it is one term longer. Where the result is 0, the
+    power is: a product that is too small for a number takes processors ten times as long as
+    another."""
+    least = -75  # of a result that is not 0
+    within = r.clamp(x, (least - 1) * math.log(4), high)
+    j, scale, shift = r.nearest_power_or_0(within, 1 / math.log(4), least)
     first, second = tables.LN2_32
     t = r.fma(j, r.const(-2 * first), within)
-    p = r.split_polynomial(r.fma(j, r.const(-2 * second), t), [1.0, 1.0, *tables.EXP32_WIDE])
-    # a product that is too small for a number takes processors ten times as long as another
-    near = r.select(r.test("olt", x, r.const(low)), r.const(0.0), p)
-    return r.mul(r.mul(near, scale), scale)
+    terms = [c * 4.0**shift for c in (1.0, 1.0, *tables.EXP32_WIDE)]
+    p = r.split_polynomial(r.fma(j, r.const(-2 * second), t), terms)
+    return r.mul(r.mul(p, scale), scale)
 
 
 def _near_one(r: Reals, t: str) -> str:
