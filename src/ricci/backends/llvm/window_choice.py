@@ -28,7 +28,9 @@ from .window_plan import (
     with_tile,
 )
 
-_BETTER = 0.5
+_BETTER = {False: 0.75, True: 0.5}
+"""The part of the cycles of another way that copies of both operands may take, by whether vectors
+are longer than 32 bytes: their tiles are estimated as if they waited for nothing."""
 _NEAR = 1.1
 """Ways that take so many times the cycles of the best one at most may be done sooner in blocks."""
 
@@ -44,9 +46,8 @@ def choose_window(
     soonest: float = math.inf,
 ) -> Window | None:
     """The schedule that takes fewest cycles on one core, if less than `most`, the cycles of another
-    way: of copies only half of them count, since their tiles are estimated as if they waited for
-    nothing. With a constant operand all cores have to be done in fewer cycles than `soonest`,
-    too."""
+    way, or than a part of it with copies. With a constant operand all cores have to be done in
+    fewer cycles than `soonest`, too."""
     if form.words is not None and form.words.offset:
         return None
     points = size((*form.kernel.domain, *form.reduced))
@@ -55,7 +56,8 @@ def choose_window(
     found: list[tuple[float, int, Way]] = []
     for way in _ways(form, strides, target, constant):
         cycles, tiled = _with_best_tile(way, strides, target)
-        found.append((cycles / (1.0 if tiled[1].prepared else _BETTER), len(found), tiled))
+        part = 1.0 if tiled[1].prepared else _BETTER[target.long]
+        found.append((cycles / part, len(found), tiled))
     best = min(found, default=None)
     if best is None or best[0] >= most:
         return None

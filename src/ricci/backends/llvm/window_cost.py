@@ -22,8 +22,10 @@ _LINE = 2.2
 """Cycles to bring a line of the cache near, on average, beside other work."""
 _PART = 4.0
 """More to store a part of a vector, where a core is not wide."""
-TURN = 120.0
-"""Cycles to turn round a square of results."""
+_SHORT = 2.0
+"""Cycles to store a vector of 32 bytes that was turned round, or what there is of it."""
+TURN = {False: 40.0, True: 120.0}
+"""Cycles to turn round a square of results, by whether vectors are longer than 32 bytes."""
 
 Copying = tuple[float, float]
 """Cycles of copying the boxes of both operands once."""
@@ -113,8 +115,10 @@ def _storing(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
     turned = 0.0
     if plan.across:
         along, length, times = w.row, rows, vectors * plan.lanes
-        turned = TURN * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
+        turned = TURN[target.long] * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
     step = w.result.get(along, 0)
+    if turned and step == 1 and not target.long:
+        return turned + times * _SHORT * (rows // plan.lanes + 2 * (rows % plan.lanes > 0))
     if plan.across and rows % plan.lanes and not target.wide:
         turned += _PART * times
     return turned + times * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)

@@ -179,7 +179,7 @@ def _storing(w: WinogradPlan, vectors: int) -> float:
     if not plan.across:
         return rows * vectors * _STORE
     turned = vectors * -(-rows // plan.lanes)
-    return turned * (TURN + plan.lanes * _STORE)
+    return turned * (TURN[True] + plan.lanes * _STORE)
 
 
 def _products(w: WinogradPlan, vectors: int, target: Target) -> float:
