@@ -113,6 +113,7 @@ CASES = {
     "strided by 4": convolution(1, (3, 16), (67, 67), 11, 4),
     "dilated": convolution(1, (8, 12), (30, 30), 3, 1, 2, dilation=2),
     "small images in a batch": convolution(3, (32, 48), (7, 7), 3, pad=1),
+    "large images in a batch": convolution(3, (16, 24), (24, 25), 1, bias=True),
     "groups": convolution(2, (24, 32), (15, 17), 3, pad=1, groups=4),
     "bias and relu": convolution(1, (16, 24), (14, 14), 3, pad=1, bias=True),
     "diagonal window": diagonal_window(),
@@ -149,6 +150,18 @@ def test_case(name: str) -> None:
     scale = float(np.abs(expected).max())
     tolerance = 1e-13 if case.target.dtype is DType.FLOAT64 else 2e-5
     assert float(np.abs(found - expected).max()) <= tolerance * scale
+
+
+def test_long_runs_are_done_one_after_another() -> None:
+    """Images of 600 points lie apart in the result: none has panels that reach into the next."""
+    case = CASES["large images in a batch"]
+    form = find_form(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, host(), case.constant)
+    assert plan.outer == 3 and {plan.vector.extent, plan.broadcast.extent} == {600, 24}
+    small = find_form(CASES["small images in a batch"].kernel, {})
+    assert small is not None
+    assert make_plan(small, {}, host(), frozenset()).outer == 1
 
 
 def test_repeated_runs_agree() -> None:

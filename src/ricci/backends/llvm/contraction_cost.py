@@ -60,6 +60,12 @@ _STRETCH = 14.0
 _FROM_L2 = {False: 0.3, True: 0.7}
 """Cycles per 64 bytes of panels that are more than the first cache has room for, by whether a core
 is wide."""
+_FROM_L3 = {False: 2.0, True: 8.0}
+"""Cycles for a tile's vector of packed columns that do not stay in the second cache, for each row,
+by whether vectors are longer than 32 bytes."""
+_FAR_RESULTS = {False: 60.0, True: 0.0}
+"""Cycles per row of a block of results that go beyond the caches: each begins on a page of its own,
+and shares lines with the next block's; by the same."""
 _SUMS, _WIDE_SUMS = 2.0, 4.0
 """Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
 halves."""
@@ -137,8 +143,11 @@ class Costs:
         # blocks at the ends are smaller: of all, only so much is done
         done = chunks * self.rows * self.columns / (down * row_block * right * lane_block)
         whole = self.plan.outer * (self.rows // row_block) * (self.columns // lane_block)
-        last = np.where(chunks > whole, (done - whole) / np.maximum(chunks - whole, 1), 0.0)
-        even = whole // cores + np.where(whole % cores > 0, 1.0, last)
+        parts = chunks - whole
+        part = np.where(parts > 0, (done - whole) / np.maximum(parts, 1), 1.0)
+        # some are done while other cores do the last of the whole ones
+        parts = np.maximum(parts - -whole % cores * (1.0 // part), 0.0)
+        even = -(-whole // cores) + -(-parts // cores) * part
         even = np.maximum(done / cores, np.where(chunks < 8 * cores, even, 0.0))
         # the last chunks are waited for, also when somebody else uses the cores
         cycles: Numbers = chunk * (even + 0.07) + np.minimum(_CLAIM, chunk / 10) * chunks / cores
@@ -152,10 +161,12 @@ class Costs:
         # vectors that the panels of rows read, each of them all
         read = -(-rows // plan.rows) * columns * depth / plan.lanes
         deep = plan.depth.most
+        if plan.outer * self.rows * self.columns * self.bytes > target.l2:
+            cycles = cycles + (columns if plan.across else rows) * _FAR_RESULTS[target.long]
         held = columns * rows * (plan.depth.blocks > 1)
         held = held + rows * deep * (plan.broadcast_source == "packed")
         room = target.l2 * 0.7 / self.bytes
-        slow = 8.0 if plan.vector_source == "packed" else 1.5
+        slow = _FROM_L3[target.long] if plan.vector_source == "packed" else 1.5
         cycles = cycles + np.where(held + columns * deep > room, read * slow / plan.rows, 0.0)
         cycles = cycles + np.where(held > room, rows * depth * 0.7, 0.0)
         if plan.is_streamed:

@@ -24,7 +24,7 @@ from .contraction_cost import (
     rows_beside,
     tiles,
 )
-from .contraction_form import Form, Operand, size
+from .contraction_form import Form, Operand, by_stride, size
 from .contraction_space import flat_form, merge, step_of
 from .emit_access import extent_of, shape_of
 from .kernels import Strides
@@ -53,6 +53,8 @@ _EXACT, _MORE_EXACT, _MOST_EXACT = 256, 224, 128
 """Terms that are added up one by one, at most: the more, the less exact the sum. All of a sum that
 is one block, since a second takes results to memory and back; fewer of one that is several; fewest
 with few rows, since it costs nothing there."""
+_LONG_RUN = 512
+"""Elements of a run of which the last panel may be a part of one."""
 _CHUNKS = 24
 """Chunks per core, for fewer of which the last ones would be waited for."""
 _STRETCH = 8192
@@ -122,8 +124,31 @@ class Plan:
         return -(-self.vector.extent // self.lanes) * self.lanes
 
 
+def in_runs(form: Form, strides: Strides) -> Form:
+    """The form with only those indices of an operand that are one run of it and of the result, if
+    that is long: others are done one after another, as those of a batch. So tiles need not look
+    for where runs end, which takes a tenth of the time."""
+    if form.words is not None:
+        return form
+    left, right = (_run_of(o, form, strides) for o in (form.left, form.right))
+    if left is form.left and right is form.right:
+        return form
+    moved = {*form.left.indices, *form.right.indices} - {*left.indices, *right.indices}
+    order = by_stride(form.kernel, strides)
+    batch = tuple(i for i in order if i in moved or i in form.batch)
+    return replace(form, left=left, right=right, batch=batch)
+
+
+def _run_of(operand: Operand, form: Form, strides: Strides) -> Operand:
+    groups = merge(operand.indices, [operand.value, form.kernel.targets[0]], strides).groups
+    if len(groups) < 2 or size(groups[-1]) < _LONG_RUN:
+        return operand
+    return replace(operand, indices=groups[-1])
+
+
 def make_plan(form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]) -> Plan:
     """The cheapest of the ways to assign the sides and to read them."""
+    form = in_runs(form, strides)
     sides = [(form.left, form.right), (form.right, form.left)]
     if form.words is not None:
         sides, target = sides[:1], form.words.room(target)

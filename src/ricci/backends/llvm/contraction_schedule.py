@@ -10,6 +10,7 @@ from .contraction_form import Form, Operand
 from .contraction_plan import (
     MOST_CHUNKS,
     Plan,
+    in_runs,
     is_across,
     is_asked_ahead,
     reduced_loops,
@@ -53,6 +54,7 @@ def scheduled_plan(
 ) -> Plan:
     """The plan of a schedule; `Error` E0807 if a kernel cannot be computed so."""
     s, name = schedule, form.kernel.name
+    form = in_runs(form, strides)
     broadcast, vector = form.left, form.right
     if s.vector == "left":
         broadcast, vector = vector, broadcast
