@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import contraction_transpose as transpose
 from .builder import Builder
+from .contraction_ahead import ColumnsAhead, asks_for_columns
 from .contraction_form import Operand
 from .contraction_plan import Plan
 from .contraction_results import (
@@ -26,6 +27,7 @@ from .contraction_sides import (
     write_prepare,
 )
 from .contraction_space import (
+    Places,
     chunk_range,
     decode,
     flat_form,
@@ -70,6 +72,9 @@ class ContractionWriter:
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
         self.one_run = one_run(plan, frame, strides)
+        self.ahead = None
+        if frame.target is not None and asks_for_columns(plan, strides, frame.target):
+            self.ahead = ColumnsAhead(self, frame.target.cores)
         self.results: set[tuple[int, int]] = set()
         """Rows and columns of tiles in one run of the result, whose functions know them."""
 
@@ -156,7 +161,7 @@ class ContractionWriter:
         self.packed_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c}")
         self.packed_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
         with b.loop(*chunk_range(b, plan.blocks, plan.grain)) as chunk:
-            outer, row_number, lane_number = self._split(chunk.index)
+            outer, row_number, lane_number = self.split(chunk.index)
             self.places = batch_places(b, self.form.batch, outer)
             self.row0 = times(b, row_number, plan.row_block)
             self.lane0 = times(b, lane_number, plan.lane_block)
@@ -165,14 +170,18 @@ class ContractionWriter:
             self.outer = outer
             blocks = plan.depth.blocks
             if blocks == 1:
+                if self.ahead is not None:
+                    self.ahead.begin(chunk.index, "0", "true")
                 self._block_body(block_at(b, plan.depth, "0"), "true", "true")
             else:
                 with b.loop(0, blocks) as loop:
                     first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
                     last = b.pure(f"icmp eq i64 {loop.index}, {blocks - 1}", loop.index)
+                    if self.ahead is not None:
+                        self.ahead.begin(chunk.index, loop.index, last)
                     self._block_body(block_at(b, plan.depth, loop.index), first, last)
 
-    def _split(self, number: str) -> tuple[str, str, str]:
+    def split(self, number: str) -> tuple[str, str, str]:
         """Batch, row block and lane block from one number; lane blocks go fastest."""
         plan, b = self.plan, self.b
         parts = []
@@ -264,6 +273,8 @@ class ContractionWriter:
         tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far, stored)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
+        if self.ahead is not None:
+            self.ahead.ask(row, lane, block)
         b.line(call_tile(tile, a, columns, block.points, c, first, str(beyond)))
         if is_result:
             return
@@ -331,7 +342,7 @@ class ContractionWriter:
             operand = side.packing.operand
             along = step_of(operand, operand.indices, self.strides)
             apart = step_of(operand, self.plan.depth.indices, self.strides)
-            return self._direct(operand, plus(b, self.row0, row), block), along, apart
+            return self.direct(operand, plus(b, self.row0, row), block), along, apart
         if side.source == "packed":
             return self._element(self.packed_rows, product(b, row, block.points)), 1, rows
         return self._prepared(side, plus(b, self.row0, row), block, rows), 1, rows
@@ -342,7 +353,7 @@ class ContractionWriter:
         if side.source == "direct":
             operand = side.packing.operand
             apart = step_of(operand, self.plan.depth.indices, self.strides)
-            return self._direct(operand, plus(b, self.lane0, lane), block), apart
+            return self.direct(operand, plus(b, self.lane0, lane), block), apart
         apart = vectors * self.plan.lanes
         if side.source == "packed":
             return self._element(self.packed_columns, product(b, lane, block.points)), apart
@@ -354,11 +365,14 @@ class ContractionWriter:
         pointer = self.frame.pointer(side.prepared)
         return self._element(pointer, side.offset(self.b, outer, block, start, str(wide)))
 
-    def _direct(self, operand: Operand, start: str, block: Block) -> str:
-        """Where an operand that is read in place has its element `start` for a block's first k."""
+    def direct(
+        self, operand: Operand, start: str, block: Block, places: Places | None = None
+    ) -> str:
+        """Where an operand that is read in place has its element `start` for a block's first k, in
+        the chunk's batch or another."""
         b, access = self.b, operand.access
         assert access is not None
-        places = dict(self.places)
+        places = dict(self.places if places is None else places)
         places |= decode(b, merge(operand.indices, [access], self.strides), start)
         places |= decode(b, merge(self.plan.depth.indices, [access], self.strides), block.first)
         return self.frame.point(1, places).address(access).pointer

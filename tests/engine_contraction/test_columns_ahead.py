@@ -1,0 +1,114 @@
+"""Columns from beyond the caches are asked for before the block that packs them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ricci.backends.llvm.contraction import follow
+from ricci.backends.llvm.contraction_ahead import asks_for_columns
+from ricci.backends.llvm.contraction_plan import Plan
+from ricci.backends.llvm.contraction_schedule import scheduled_plan
+from ricci.backends.llvm.kernels import KernelCode
+from ricci.backends.llvm.schedule import Contraction
+from ricci.backends.llvm.target import host
+
+from .cases import Case, convolution, matmul
+from .native import Native
+from .oracle import reduce
+from .test_prepared import form_of
+
+LINE = 64
+MOST = 1 << 16
+ALONE = replace(host(), l2=1 << 12, cores=1)
+"""A processor of one core, beyond whose caches everything is."""
+
+# of blocks of equal size: those behind a shorter one are not all asked for
+PRODUCT = replace(matmul(24, 192, 120), constant=frozenset())
+IMAGES = convolution(3, (40, 24), (24, 24), 1)
+SCHEDULES = {
+    "all of k": (PRODUCT, "right", 64, 0, 120, 1),
+    "blocks of k": (PRODUCT, "right", 64, 0, 40, 1),
+    "several blocks in a chunk": (PRODUCT, "right", 64, 0, 40, 2),
+    "rows in blocks": (PRODUCT, "right", 64, 12, 120, 1),
+    "images": (IMAGES, "left", 192, 0, 20, 1),
+}
+
+
+def planned(name: str) -> tuple[Case, Contraction, Plan]:
+    case, side, lanes, rows, block, grain = SCHEDULES[name]
+    schedule = Contraction(
+        side, "packed", "packed", 4, 1, rows or 24, lanes, (0,), 0, block, grain
+    )  # fmt: skip
+    form = form_of(case.kernel, {})
+    assert form is not None
+    return case, schedule, scheduled_plan(form, schedule, {}, ALONE, case.constant)
+
+
+def with_log(code: KernelCode, log: np.ndarray) -> KernelCode:
+    """The code with each question written down: how many there were, and where."""
+    asked = r"call void @llvm\.prefetch\.p0\(ptr (%[\w.]+), i32 0, i32 2, i32 1\)"
+    text, count = re.subn(asked, r"call void @kernel.asked(ptr \1)", code.text)
+    assert count
+    there = f"inttoptr (i64 {log.ctypes.data} to ptr)"
+    return replace(
+        code,
+        text=text
+        + f"""
+define internal void @kernel.asked(ptr %p) noinline {{
+  %n = load i64, ptr {there}
+  %more = add i64 %n, 1
+  store i64 %more, ptr {there}
+  %at = getelementptr i64, ptr {there}, i64 %more
+  store ptr %p, ptr %at
+  ret void
+}}
+""",
+    )
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_all_but_the_first_columns_are_asked_for(name: str) -> None:
+    case, schedule, plan = planned(name)
+    assert asks_for_columns(plan, {}, ALONE)
+    log = np.zeros(MOST, np.int64)
+    code = with_log(follow(case.kernel, schedule, {}, ALONE, case.constant), log)
+    arrays = case.arrays(0)
+    native = Native(code, arrays, ALONE)
+    native.run(1)
+    count = int(log[0])
+    assert 0 < count < MOST - 1
+    asked = set((log[1 : count + 1] // LINE).tolist())
+
+    access = plan.vector.access
+    assert access is not None
+    array = native.array(access.tensor)
+    numbers = np.arange(array.size).reshape(array.shape)
+    lanes, k = plan.lane_block, plan.depth.most
+    # [k, column], and [image, channel, place]
+    images = numbers.reshape(3, 40, -1) if name == "images" else numbers[None]
+    first = images[0, :k, :lanes].ravel()
+    others = np.setdiff1d(numbers.ravel(), first)
+    lines = (array.ctypes.data + others * array.itemsize) // LINE
+    assert set(lines.tolist()) <= asked
+    expected = reduce(case.kernel, arrays)
+    assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_is_asked_for_that_caches_hold() -> None:
+    near = replace(ALONE, l2=1 << 20)
+    for name in SCHEDULES:
+        _, _, plan = planned(name)
+        assert not asks_for_columns(plan, {}, near)
+
+
+def test_short_sums_do_not_ask() -> None:
+    """A tile with few terms is done as soon as its questions are."""
+    case = replace(matmul(240, 200, 96), constant=frozenset())
+    form = form_of(case.kernel, {})
+    assert form is not None
+    schedule = Contraction("right", "packed", "packed", 4, 1, 240, 72, (0,), 0, 96, 1)
+    assert not asks_for_columns(scheduled_plan(form, schedule, {}, ALONE, frozenset()), {}, ALONE)
