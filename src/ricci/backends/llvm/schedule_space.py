@@ -18,7 +18,7 @@ from . import nest
 from .contraction import form_of
 from .contraction_cost import estimate, tiles
 from .contraction_form import Form
-from .contraction_plan import plans_of_sides, reduced_loops
+from .contraction_plan import in_runs, plans_of_sides, reduced_loops
 from .contraction_schedule import schedule_of, scheduled_plan
 from .emit import Frame
 from .emit_access import extent_of
@@ -77,6 +77,7 @@ class KernelSpace:
         return False
 
     def _contractions(self, form: Form) -> list[Schedule]:
+        form = in_runs(form, self.strides)
         sides = [(form.left, form.right), (form.right, form.left)]
         given = (self.strides, self.target, self.constant)
         plans = [p for a, b in sides for p in plans_of_sides(form, a, b, *given)]
