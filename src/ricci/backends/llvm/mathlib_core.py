@@ -147,29 +147,14 @@ class Reals:
         base = self.to_bits_of(magic)
         return self.sub(moved, self.const(magic)), self.bitwise("sub", self.to_bits(moved), base)
 
-    def nearest_power(self, x: str, factor: float = 1.0) -> tuple[str, str]:
-        """The integer nearest to a product, and two to its power, if that is a normal number."""
-        moved_by = self.const(1.5 * 2.0 ** (self.precision - 1) + self.bias)
+    def nearest_power(self, x: str, factor: float = 1.0, shift: int = 0) -> tuple[str, str]:
+        """The integer `k` nearest to a product, and `2**(k - shift)`, if that is a normal number;
+        0 for the `k` one below the least of these."""
+        moved_by = self.const(1.5 * 2.0 ** (self.precision - 1) + self.bias - shift)
         moved = self.fma(x, self.const(factor), moved_by) if factor != 1 else self.add(x, moved_by)
         # of its bits only the integer's are not shifted out: those of the power's exponent
         power = self.bitwise("shl", self.to_bits(moved), self.whole(self.precision - 1))
         return self.sub(moved, moved_by), self.from_bits(power)
-
-    def nearest_power_or_0(self, x: str, factor: float, least: int) -> tuple[str, str, int]:
-        """The integer `k` nearest to a product; and `2**(k - shift)`, or 0 where `k` is less than
-        some; and that shift, so that what is not 0 is a normal number."""
-        middle = 1.5 * 2.0 ** (self.precision - 1)
-        moved_by = self.const(middle + 1 - least)
-        moved = self.fma(x, self.const(factor), moved_by)
-        kept = self.larger(self.to_bits(moved), self.to_bits_of(middle))
-        power = self.bitwise("shl", kept, self.whole(self.precision - 1))
-        return self.sub(moved, moved_by), self.from_bits(power), self.bias - 1 + least
-
-    def larger(self, x: str, y: str) -> str:
-        """The larger of integers of the same width."""
-        lanes = "" if self.lanes == 1 else f"v{self.lanes}"
-        kind = self.integers
-        return self.b.call(kind, f"llvm.smax.{lanes}i{self.bits}", f"{kind} {x}", f"{kind} {y}")
 
     def to_bits_of(self, value: float) -> str:
         """The bits of a literal."""

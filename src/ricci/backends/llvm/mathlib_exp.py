@@ -58,12 +58,12 @@ def exp(r: Reals, x: str) -> str:
 
 def _exp_by_squares(r: Reals, x: str, high: float) -> str:
     """`4**j * exp(t)` with `|t| <= ln 2`: `2**j` is a normal number whatever the result, and so
-    needs no more than a shift; the polynomial for it is one term longer. Where the result is 0, the
-    power is: a product that is too small for a number takes processors ten times as long as
-    another."""
-    least = -75  # of a result that is not 0
-    within = r.clamp(x, (least - 1) * math.log(4), high)
-    j, scale, shift = r.nearest_power_or_0(within, 1 / math.log(4), least)
+    needs no more than a shift; the polynomial for it is one term longer. `j` is -75 at least where
+    the result is not 0, and the power for -76, the least `j`, is 0: a product that is too small for
+    a number takes processors ten times as long as another."""
+    shift = r.bias - 76
+    within = r.clamp(x, -76 * math.log(4), high)
+    j, scale = r.nearest_power(within, 1 / math.log(4), shift)
     first, second = tables.LN2_32
     t = r.fma(j, r.const(-2 * first), within)
     terms = [c * 4.0**shift for c in (1.0, 1.0, *tables.EXP32_WIDE)]
