@@ -8,20 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ricci.backends.llvm.contraction import follow
+from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_ahead import asks_for_columns
 from ricci.backends.llvm.contraction_plan import Plan
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.schedule import Contraction
-from ricci.backends.llvm.target import host
+from ricci.backends.llvm.target import LINE, host
 
 from .cases import Case, convolution, matmul
 from .native import Native
 from .oracle import reduce
-from .test_prepared import form_of
 
-LINE = 64
 MOST = 1 << 16
 ALONE = replace(host(), l2=1 << 12, cores=1)
 """A processor of one core, beyond whose caches everything is."""

@@ -61,8 +61,8 @@ _FROM_L2 = {False: 0.3, True: 0.7}
 """Cycles per 64 bytes of panels that are more than the first cache has room for, by whether a core
 is wide."""
 _FROM_L3 = {False: 2.0, True: 8.0}
-"""Cycles for a tile's vector of packed columns that do not stay in the second cache, for each row,
-by whether vectors are longer than 32 bytes."""
+"""Cycles for a vector of packed columns that do not stay in the second cache, which the rows of a
+tile share, by whether vectors are longer than 32 bytes."""
 _FAR_RESULTS = {False: 60.0, True: 0.0}
 """Cycles per row of a block of results that go beyond the caches: each begins on a page of its own,
 and shares lines with the next block's; by the same."""

@@ -127,7 +127,7 @@ class Plan:
 def in_runs(form: Form, strides: Strides) -> Form:
     """The form with only those indices of an operand that are one run of it and of the result, if
     that is long: others are done one after another, as those of a batch. So tiles need not look
-    for where runs end, which takes a tenth of the time."""
+    for where runs end, which takes up to a tenth of the time."""
     if form.words is not None:
         return form
     left, right = (_run_of(o, form, strides) for o in (form.left, form.right))

@@ -72,7 +72,7 @@ class ContractionWriter:
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
         self.one_run = one_run(plan, frame, strides)
-        self.ahead = None
+        self.ahead: ColumnsAhead | None = None
         if frame.target is not None and asks_for_columns(plan, strides, frame.target):
             self.ahead = ColumnsAhead(self, frame.target.cores)
         self.results: set[tuple[int, int]] = set()

@@ -24,7 +24,7 @@ _PART = 4.0
 """More to store a part of a vector, where a core is not wide."""
 _SHORT = 2.0
 """Cycles to store a vector of 32 bytes that was turned round, or what there is of it."""
-TURN = {False: 40.0, True: 120.0}
+_TURN = {False: 40.0, True: 120.0}
 """Cycles to turn round a square of results, by whether vectors are longer than 32 bytes."""
 
 Copying = tuple[float, float]
@@ -115,7 +115,7 @@ def _storing(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
     turned = 0.0
     if plan.across:
         along, length, times = w.row, rows, vectors * plan.lanes
-        turned = TURN[target.long] * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
+        turned = _TURN[target.long] * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
     step = w.result.get(along, 0)
     if turned and step == 1 and not target.long:
         return turned + times * _SHORT * (rows // plan.lanes + 2 * (rows % plan.lanes > 0))

@@ -14,7 +14,7 @@ from .emit_types import width
 from .kernels import Strides
 from .schedule import Side, Winograd
 from .target import Target
-from .window_cost import TURN, copying_of
+from .window_cost import copying_of
 from .winograd_plan import (
     POINTS,
     TAPS,
@@ -42,8 +42,8 @@ _FILTER = 45.0
 """Cycles for 16 vectors of sums and differences of a filter."""
 _CALL = 40.0
 """Cycles around a register tile."""
-_STORE = 8.0
-"""Cycles to store a vector of results."""
+_STORE, _TURN = 8.0, 120.0
+"""Cycles to store a vector of results, and to turn round a square of them."""
 _BYTES, _COLD = 8.0, 2.5
 """Bytes of panels that come from beyond the caches of a core in a cycle: again; and for the first
 time, when they also take memory."""
@@ -179,7 +179,7 @@ def _storing(w: WinogradPlan, vectors: int) -> float:
     if not plan.across:
         return rows * vectors * _STORE
     turned = vectors * -(-rows // plan.lanes)
-    return turned * (TURN[True] + plan.lanes * _STORE)
+    return turned * (_TURN + plan.lanes * _STORE)
 
 
 def _products(w: WinogradPlan, vectors: int, target: Target) -> float:
