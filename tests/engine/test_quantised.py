@@ -62,9 +62,10 @@ def _both(model: ricci.Model, *inputs: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.asarray(native), np.asarray(meant)
 
 
-def _is_kept(model: ricci.Model, tensor: str, dtype: str) -> bool:
-    """Whether kernels have a tensor in an integer type."""
-    text = model.quantized().show("loops")
+def _is_kept(model: ricci.Model, tensor: str, dtype: str, target: str = "x86-64-v4-vnni") -> bool:
+    """Whether kernels of a processor, one that multiplies bytes, have a tensor in an integer
+    type."""
+    text = model.quantized().show("loops", target=target)
     return f"{tensor}:quantized`: {dtype}[" in text
 
 
@@ -86,6 +87,27 @@ def test_a_convolution_of_bytes_is_exact() -> None:
     assert _is_kept(model, "x", "uint8")
     assert _is_kept(model, "w", "int8")
     native, meant = _both(model, _draw(2, 8, 9, 9, low=-1, high=9))
+    np.testing.assert_array_equal(native, meant)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "aarch64-sve"])
+def test_processors_that_multiply_halves_keep_halves_for_contractions(target: str) -> None:
+    """Nothing else takes twice the memory: neither what is moved first, nor what is multiplied
+    element by element."""
+    body = (
+        "p = nn.max_pool{size=2, stride=2}(x); c = nn.conv(p, w);"
+        " y = nn.conv{groups=8, padding=1}(c, d);"
+    )
+    weights = {"w": _draw(8, 8, 1, 1), "d": _draw(8, 1, 3, 3)}
+    shapes = {"x": "[1, 8, 12, 12]", "y": "[1, 8, 6, 6]"}
+    quantizers = {**PLAIN, "c": PLAIN["x"], "d": PLAIN["w"]}
+    model = _model(body, quantizers, weights, **shapes)
+    kept = {"x": "uint8", "w": "int16", "c": "uint8", "d": "int8"}
+    assert all(_is_kept(model, tensor, dtype, target) for tensor, dtype in kept.items())
+    assert "G.p: int16[" in model.quantized().show("loops", target=target)
+    assert all(_is_kept(model, tensor, "int8") for tensor in ("w", "d"))
+    x = _draw(1, 8, 12, 12, low=-1, high=9)
+    native, meant = _both(model, x)
     np.testing.assert_array_equal(native, meant)
 
 

@@ -53,11 +53,15 @@ def _arguments(dtype: str) -> Array:
     return np.concatenate([by, *near, np.array(ends, dtype)])
 
 
-def _as_integers(x: Array, to: str) -> Array:
-    """Half away from zero; limited; 0 for what is no number."""
+def _away(x: Array) -> Array:
+    """Half away from zero."""
     away = np.where(np.abs(x) < 2.0**40, np.copysign(np.floor(np.abs(x)), x), x)
-    away = away + np.where(np.abs(x - away) >= 0.5, np.copysign(1, x), 0)
-    kept = np.clip(np.nan_to_num(away, nan=0.0), np.iinfo(to).min, np.iinfo(to).max)
+    return away + np.where(np.abs(x - away) >= 0.5, np.copysign(1, x), 0)
+
+
+def _as_integers(whole: Array, to: str) -> Array:
+    """Limited; 0 for what is no number."""
+    kept = np.clip(np.nan_to_num(np.trunc(whole), nan=0.0), np.iinfo(to).min, np.iinfo(to).max)
     return np.where(kept >= np.iinfo(to).max, np.iinfo(to).max, kept.astype(np.float64)).astype(to)
 
 
@@ -67,22 +71,64 @@ def test_rounded_to_integers(formula: str, to: str) -> None:
     for kind, dtype in (("float", "float32"), ("double", "float64")):
         x = _arguments(dtype)
         with np.errstate(all="ignore"):
-            want = _as_integers(FORMULAS[formula](x).astype(np.float64), to)
+            want = _as_integers(_away(FORMULAS[formula](x).astype(np.float64)), to)
         text = f"def f({kind}(N) X) -> (Y) {{ Y(i) = {to}(round({formula})) }}"
         model = ricci.parse(text, "tc")
         for target in (*runnable_targets(), "interpreter"):
             np.testing.assert_array_equal(model.compile(target=target)(x), want, target)
 
 
+LIMITS: dict[str, Callable[[Array], Array]] = {
+    "min(max(round({}), 0), 255)": lambda x: np.minimum(np.maximum(x, 0), 255),
+    "min(max(round({}), -127), 127)": lambda x: np.minimum(np.maximum(x, -127), 127),
+    "max(-128, min(round({}), 100))": lambda x: np.maximum(-128, np.minimum(x, 100)),
+    "max(min(round({}), -3), -100)": lambda x: np.maximum(np.minimum(x, -3), -100),
+    "min(max(round({}), 2), 1)": lambda x: np.minimum(np.maximum(x, 2), 1),
+    "min(round({}), 70000)": lambda x: np.minimum(x, 70000),
+    "min(max(round({}), -1.5), 2.5)": lambda x: np.minimum(np.maximum(x, -1.5), 2.5),
+}
+
+
+@pytest.mark.parametrize("to", ["uint8", "int8", "uint16", "int16", "int32"])
+@pytest.mark.parametrize("limits", LIMITS)
+def test_rounded_and_limited(limits: str, to: str) -> None:
+    """Limits of what is rounded, inside and outside those of the type; NaN stays NaN until it is
+    converted."""
+    for kind, dtype in (("float", "float32"), ("double", "float64")):
+        x = _arguments(dtype)
+        formulas = ["X(i)", "(X(i) < 0 ? 0 : X(i)) / 0.0234", "X(i) / 0.3", "X(i) / -0.025"]
+        for formula in formulas:
+            model = ricci.parse(
+                f"def f({kind}(N) X) -> (Y) {{ Y(i) = {to}({limits.format(formula)}) }}", "tc"
+            )
+            step = _literal(x, float(formula.rpartition(" ")[2]) if "/" in formula else 1)
+            with np.errstate(all="ignore"):
+                real = (np.where(x < 0, _literal(x, 0), x) if "<" in formula else x) / step
+                want = _as_integers(LIMITS[limits](_away(real.astype(np.float64))), to)
+            for target in (*runnable_targets(), "interpreter"):
+                np.testing.assert_array_equal(model.compile(target=target)(x), want, target)
+
+
+def test_limits_of_a_quotient_are_those_of_what_is_divided() -> None:
+    """So nothing has to be known of it, and nothing is limited twice."""
+    text = "int16(min(max(round((X(i) < 0 ? 0 : X(i)) / 0.0234), 0), 255))"
+    model = ricci.parse(f"def f(float(4096) X) -> (Y) {{ Y(i) = {text} }}", "tc")
+    loops = innermost(model.show("asm", target="x86-64-v3"))
+    for name, count in ((r"^vmaxps", 1), (r"^vminps", 1), (r"^vroundps|^vblendv|^vcmp", 0)):
+        # as often as numbers are converted
+        assert all(x.count(name) == count * x.count(r"^vcvttps2dq") for x in loops)
+    assert any(x.count(r"^vcvttps2dq") for x in loops)
+
+
 def test_what_a_conversion_does_anyway_is_left_out() -> None:
-    text = "def f(float(4096) X) -> (Y) {{ Y(i) = uint8(round({} / 0.025)) }}"
+    text = "def f(float(4096) X) -> (Y) {{ Y(i) = int8(round({} / 0.075)) }}"
     bounded, free = (
         ricci.parse(text.format(x), "tc").show("asm", target="x86-64-v4")
         for x in ("(X(i) < 0 ? 0 : fmin(X(i), 6))", "X(i)")
     )
-    for asm in (bounded, free):
-        assert not any(x.count(r"^vrndscaleps") for x in innermost(asm))
-    for name in (r"^vpternlog", r"^vfixupimm"):
+    for asm in (bounded, free):  # neither truncated first, nor infinite
+        assert not any(x.count(r"^vrndscaleps|^vfixupimm") for x in innermost(asm))
+    for name in (r"^vpternlog", r"^vminps"):
         assert any(x.count(name) for x in innermost(free))
         assert not any(x.count(name) for x in innermost(bounded))
 

@@ -87,14 +87,17 @@ class Lowered:
 
 
 def lower_control(
-    graph: Graph, conditions: Sequence[Expr] = (), strided: Container[Tensor] = ()
+    graph: Graph,
+    conditions: Sequence[Expr] = (),
+    strided: Container[Tensor] = (),
+    factors: DType = DType.INT8,
 ) -> Lowered:
     """The actions of all steps of a graph.
 
     `conditions` over its symbols are tested whenever a size that occurs in one is set; inputs in
-    `strided` are not row-major.
+    `strided` are not row-major. `factors` is as `keep_integers` says.
     """
-    run = _Lowerer(graph, conditions, strided)
+    run = _Lowerer(graph, conditions, strided, factors)
     outputs = {t for p in graph.outputs for t in p.tensors}
     start = [run.set_size(t) for t in run.outside_sizes()]
     actions = run.block(graph.operations, outputs, start)
@@ -107,6 +110,7 @@ class _Lowerer:
     graph: Graph
     conditions: Sequence[Expr]
     strided: Container[Tensor]
+    factors: DType
     views: Views = field(default_factory=dict)
     offsets: dict[Tensor, int] = field(default_factory=dict)
     cells: dict[Tensor, int] = field(default_factory=dict)
@@ -189,7 +193,7 @@ class _Lowerer:
             constants=(),
         )
         kernels, split = make_kernels(graph)
-        kernels, split = keep_integers(kernels, results, split)
+        kernels, split = keep_integers(kernels, results, split, self.factors)
         kernels, views = find_views(kernels, graph, split, self.strided)
         kernels = fuse(kernels, results, views)
         kernels = remove_dead(kernels, results, views)

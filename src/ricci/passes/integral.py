@@ -53,13 +53,18 @@ _EXACT = {DType.FLOAT32: 1 << 24, DType.FLOAT64: 1 << 53}
 
 
 def keep_integers(
-    kernels: Sequence[Kernel], results: Container[Tensor], split: Views
+    kernels: Sequence[Kernel],
+    results: Container[Tensor],
+    split: Views,
+    factors: DType = DType.INT8,
 ) -> tuple[list[Kernel], Views]:
     """The kernels with such tensors as integers, and what has which other tensor's bytes.
 
-    `results` are read by others, `split` are tensors that are written under another shape.
+    `results` are read by others, `split` are tensors that are written under another shape. What
+    contractions read has at least the bits of `factors`, the least integers that the processor
+    multiplies with each other.
     """
-    run = _Integers(kernels, results, split)
+    run = _Integers(kernels, results, split, factors)
     products = run.products() if config.get("integers") else {}
     return run.rewritten(products) if products else (list(kernels), split)
 
@@ -120,10 +125,13 @@ class _Integers:
     kernels: Sequence[Kernel]
     results: Container[Tensor]
     split: Views
+    factors: DType = DType.INT8
     makers: dict[Tensor, list[Kernel]] = field(default_factory=dict)
     """Who writes a tensor, also under another shape."""
     written: dict[int, _Written | None] = field(default_factory=dict)
     stored: dict[Tensor, _Stored | None] = field(default_factory=dict)
+    contracted: set[Tensor] = field(default_factory=set)
+    """What contractions read."""
 
     def __post_init__(self) -> None:
         for kernel in self.kernels:
@@ -131,6 +139,8 @@ class _Integers:
                 self.makers.setdefault(tensor, []).append(kernel)
                 if tensor in self.split:
                     self.makers.setdefault(self.split[tensor], []).append(kernel)
+            if isinstance(kernel, Reduce) and _is_sum_of_products(kernel):
+                self.contracted |= _contracted(kernel)
 
     # ------------------------------------------------------------------ finding
 
@@ -181,7 +191,8 @@ class _Integers:
         if len(makers) > 1 or tensor not in tensors_written(makers[0]):
             if any(not _is_same(p.factor, first.factor) for p in parts):
                 return None
-        dtype = _narrowest(low, high)
+        least = self.factors if tensor in self.contracted else DType.INT8
+        dtype = _narrowest(low, high, least)
         if dtype is None:
             return None
         integers = replace(tensor, dtype=dtype)
@@ -315,8 +326,9 @@ def _is_moved(whole: Expr, dtype: DType) -> bool:
     match whole:
         case Const(value=value):
             return limits(dtype)[0] <= float(value) <= limits(dtype)[1]
-        case Cast(operand=operand):
-            return operand.dtype is dtype
+        case Cast(operand=operand) if operand.dtype in _NARROW:
+            (low, high), (least, greatest) = limits(operand.dtype), limits(dtype)
+            return least <= low and high <= greatest
         case Binary(op="min" | "max", lhs=lhs, rhs=rhs) | Select(then=lhs, otherwise=rhs):
             return _is_moved(lhs, dtype) and _is_moved(rhs, dtype)
     return False
@@ -356,12 +368,19 @@ def _extremes(scaling: Scaling, whole: Expr) -> tuple[float, float]:
     return float(low.min()), float(high.max())
 
 
-def _narrowest(low: int, high: int) -> DType | None:
+def _narrowest(low: int, high: int, like: DType) -> DType | None:
+    """The type for integers between two bounds, with the bits of another one at least."""
     for dtype in _NARROW:
         least, greatest = limits(dtype)
-        if least <= low and high <= greatest:
+        if least <= low and high <= greatest and limits(like)[1] <= greatest:
             return dtype
     return None
+
+
+def _contracted(kernel: Reduce) -> set[Tensor]:
+    """The tensors of products of which each side is read for several elements of the other."""
+    reads = [(a, set(free_indices(a)) & set(kernel.domain)) for a in accesses(*kernel.values)]
+    return {a.tensor for a, own in reads if any(own - other and other - own for _, other in reads)}
 
 
 def _is_same(a: Expr | None, b: Expr | None) -> bool:

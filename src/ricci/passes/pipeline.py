@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from .. import config
-from ..dtypes import Types
+from ..dtypes import DType, Types
 from ..ir.interpret_bind import checks_on_data
 from ..ir.loops import (
     Action,
@@ -45,12 +45,13 @@ def lower(
     types: Types,
     strides: Mapping[int, tuple[int, ...]] | None = None,
     states: int = 0,
+    factors: DType = DType.INT8,
 ) -> Program:
     """A graph as actions over buffers; symbols without a size are sizes of a call.
 
     `strides`, in elements, are those of inputs, by number, that are not row-major; the graph then
     has neither branches nor loops. The last `states` inputs are variables, each a port, whose new
-    values are the last outputs.
+    values are the last outputs. `factors` are the least integers that the processor multiplies.
     """
     check = verify_graph if config.get("verify") else _accept
     check(graph, "composed")
@@ -66,7 +67,7 @@ def lower(
     check(graph, stage)
     inputs = [t for p in graph.inputs for t in p.tensors]
     strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
-    lowered = lower_control(graph, conditions, strided)
+    lowered = lower_control(graph, conditions, strided, factors)
     changed = None
     if states and not graph.sizes:
         changed = update_in_place(lowered, _states(graph, states))

@@ -134,7 +134,7 @@ class Scaling:
         if not _is_zero(zero):
             return None
         if accesses(expr.condition):
-            return self._not_negative(value) if _is_positive_part(expr) else None
+            return None if positive_part(expr) is None else self._not_negative(value)
         form = self.of(value)
         if form is None or form.factor is None:
             return None
@@ -253,8 +253,8 @@ def _is_zero(expr: Expr) -> bool:
     return isinstance(expr, Const) and expr.value == 0
 
 
-def _is_positive_part(expr: Select) -> bool:
-    """Whether a choice is `x < 0 ? 0 : x` or another way to write it."""
+def positive_part(expr: Select) -> Expr | None:
+    """The `x` of a choice that is `x < 0 ? 0 : x` or another way to write it."""
     match expr.condition:
         case Binary(op=op, lhs=lhs, rhs=rhs):
             value = rhs if _is_zero(lhs) else lhs
@@ -262,8 +262,9 @@ def _is_positive_part(expr: Select) -> bool:
             above = op in (("gt", "ge") if value is lhs else ("lt", "le"))
             one_is_zero = _is_zero(rhs if value is lhs else lhs)
             kept = expr.otherwise if below else expr.then if above else None
-            return one_is_zero and kept is not None and _is_same(kept, value)
-    return False
+            if one_is_zero and kept is not None and _is_same(kept, value):
+                return kept
+    return None
 
 
 def _is_same(a: Expr, b: Expr) -> bool:

@@ -20,8 +20,9 @@ def page_of_graph(
 
     Raises `Error` as `runtime.stages.show_stage` does.
     """
-    program = lowered(graph, real, int, sizes)
-    image, _, _ = arrange(program, processor_of(target))
+    processor = processor_of(target)
+    program = lowered(graph, real, int, sizes, processor)
+    image, _, _ = arrange(program, processor)
     return make_page(Contents(title, program, image.steps, None, largest_sizes(program)))
 
 

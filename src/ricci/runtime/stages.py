@@ -10,6 +10,7 @@ from ..backends.llvm.image import program_text
 from ..backends.llvm.jit import assembly
 from ..backends.llvm.target import Target
 from ..backends.llvm.targets import named
+from ..backends.llvm.words import least_factors
 from ..diagnostics import error
 from ..dtypes import DType, Types
 from ..ir.labels import label
@@ -38,7 +39,7 @@ def show_stage(
     names (`find_kernels`): only these are shown.
     """
     processor = processor_of(target)
-    program = lowered(graph, real, int, sizes)
+    program = lowered(graph, real, int, sizes, processor)
     numbers = None if kernel is None else find_kernels(program, kernel)
     if stage == "loops":
         return format_program(program, numbers)
@@ -46,10 +47,13 @@ def show_stage(
     return text if stage == "llvm" else assembly(text, processor)
 
 
-def lowered(graph: Graph, real: str, int: str, sizes: Mapping[str, Any]) -> Program:
+def lowered(
+    graph: Graph, real: str, int: str, sizes: Mapping[str, Any], processor: Target
+) -> Program:
     """The kernels of a graph; `Error` E0805 if it has none before it is called."""
     types, states = Types(DType(real), DType(int)), len(graph.updates)
-    return lower(with_state(graph), _fixed(graph, sizes), types, states=states)
+    factors = least_factors(processor)
+    return lower(with_state(graph), _fixed(graph, sizes), types, states=states, factors=factors)
 
 
 def processor_of(target: str) -> Target:

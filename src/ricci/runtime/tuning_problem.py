@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from ..backends.llvm.words import least_factors
 from ..diagnostics import Error, error
 from ..dtypes import Types
 from ..ir.interpret_block import Store
@@ -85,9 +86,11 @@ class Problem:
         stateful, values = with_state(self.graph), self.values()
         changed = [old for old, _ in self.graph.updates]
         constant = [v for v in self.graph.variables if v not in changed]
-        program = lower(stateful, self.sizes, self.types, self.strides, len(changed))
+        target = target_for(this_machine())
+        factors, states = least_factors(target), len(changed)
+        program = lower(stateful, self.sizes, self.types, self.strides, states, factors)
         arrays = [*self.arrays, *values.of(changed)]
-        return Subject(program, target_for(this_machine()), arrays, values.of(constant), threads)
+        return Subject(program, target, arrays, values.of(constant), threads)
 
     def key(self, threads: int) -> tuning_file.Key:
         graph = with_state(self.graph)

@@ -50,9 +50,11 @@ class Work:
 
     def program(self) -> Program:
         """Lower it; `Error` as `lower` says."""
+        from ..backends.llvm.words import least_factors
         from ..passes.pipeline import lower
 
-        return lower(self.whole, self.sizes, self.types, self.strides, self.states)
+        factors = least_factors(self.target)
+        return lower(self.whole, self.sizes, self.types, self.strides, self.states, factors)
 
     def image(self) -> Image:
         """Lower and compile it; `Error` as `lower` and `build` say."""

@@ -65,11 +65,12 @@ def find_words(kernel: Reduce, strides: Strides, target: Target) -> Form | None:
         return None
     inside = Index(index.name, integer(-(-extent_of(index) // words.count)))
     own = {*left.indices, *right.indices}
+    free = right if has_guard(right.value) else left
     return Form(
         kernel,
         kernel.values[0].dtype,
-        _operand(left, index, inside, words, words.offset, strides),
-        _operand(right, index, inside, words, False, strides),
+        _operand(left, index, inside, words, words.offset, free is left, strides),
+        _operand(right, index, inside, words, False, free is right, strides),
         tuple(i for i in by_stride(kernel, strides) if i not in own),
         tuple(inside if k is index else k for k in kernel.reduced),
         1.0,
@@ -179,13 +180,20 @@ def _step(index: Index, sides: Sequence[Expr], strides: Strides) -> int:
 
 
 def _operand(
-    side: Operand, index: Index, inside: Index, words: Words, offset: bool, strides: Strides
+    side: Operand,
+    index: Index,
+    inside: Index,
+    words: Words,
+    offset: bool,
+    free: bool,
+    strides: Strides,
 ) -> Operand:
-    """A side in words: read as they are if memory has them, else put together."""
+    """A side in words: read as they are if memory has them, else put together. Beyond the end of
+    the index it has anything if it is `free`, since the other one has zeros."""
     stored = _stored(side.value, index, inside, words.count, strides)
     if stored is not None:
         return Operand(stored, side.indices, offset)
-    return Operand(_word(side.value, index, inside, words, offset), side.indices)
+    return Operand(_word(side.value, index, inside, words, offset, free), side.indices)
 
 
 def _stored(expr: Expr, index: Index, inside: Index, count: int, strides: Strides) -> Access | None:
@@ -212,10 +220,10 @@ def _stored(expr: Expr, index: Index, inside: Index, count: int, strides: Stride
     return Access(view, tuple(subscripts))
 
 
-def _word(expr: Expr, index: Index, inside: Index, words: Words, offset: bool) -> Expr:
+def _word(expr: Expr, index: Index, inside: Index, words: Words, offset: bool, free: bool) -> Expr:
     """The word of an operand: its factors at `count` neighbouring values of an index."""
     result: Expr | None = None
-    for number, part in enumerate(_parts(expr, index, inside, words.count)):
+    for number, part in enumerate(_parts(expr, index, inside, words.count, free)):
         if offset:
             part = Binary("add", part, Const(_OFFSET, expr.dtype))
         narrow = DType.UINT8 if words.count == 4 else DType.UINT16
@@ -227,8 +235,8 @@ def _word(expr: Expr, index: Index, inside: Index, words: Words, offset: bool) -
     return result
 
 
-def _parts(expr: Expr, index: Index, inside: Index, count: int) -> Iterator[Expr]:
-    """The factors of a word; zero beyond the end of the index."""
+def _parts(expr: Expr, index: Index, inside: Index, count: int, free: bool) -> Iterator[Expr]:
+    """The factors of a word; beyond the end of the index zero, or the last factor if `free`."""
     extent = extent_of(index)
     for number in range(count):
         at: Expr = Binary("mul", inside, integer(count))
@@ -238,7 +246,11 @@ def _parts(expr: Expr, index: Index, inside: Index, count: int) -> Iterator[Expr
         else:
             last = Binary("min", at, integer(extent - 1))
             value = substitute(expr, {index: last})
-            yield Select(Binary("lt", at, integer(extent)), value, Const(0, expr.dtype))
+            yield (
+                value
+                if free
+                else Select(Binary("lt", at, integer(extent)), value, Const(0, expr.dtype))
+            )
 
 
 def _const(value: int, dtype: DType) -> Expr:

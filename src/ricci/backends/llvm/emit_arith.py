@@ -319,8 +319,13 @@ def _saturated(
     if bounds is None or not bounds[1] < most + 1:
         below = b.pure(f"fcmp olt {old} {a}, {high}", a)
         a = b.pure(f"select {bits} {below}, {old} {a}, {old} {high}", below, a)
+    return truncated(b, a, source, target, lanes)
+
+
+def truncated(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
+    """Reals that are within the limits of an integer type of less than 32 bits."""
     wide = with_lanes("i32", lanes)
-    number = b.pure(f"fptosi {old} {a} to {wide}", a)
+    number = b.pure(f"fptosi {vector_type(source, lanes)} {a} to {wide}", a)
     return b.pure(f"trunc {wide} {number} to {vector_type(target, lanes)}", number)
 
 

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...dtypes import DType
-from ...ir.nodes import Apply, Binary, Cast, Const, Expr, Index
+from ...ir.nodes import Apply, Binary, Cast, Const, Expr, Index, Select
 from ...passes.ranges import Ranges
+from ...passes.scaled import positive_part
 from . import emit_arith
 from .emit_parts import Value
 from .emit_quotient import QUOTIENTS, quotients
+from .emit_types import limits, width
 from .mathlib_bits import half_away
 from .mathlib_core import Reals
 
@@ -34,22 +38,92 @@ def cast(point: Point, expr: Cast) -> Value:
     operand, to = expr.operand, expr.dtype
     if isinstance(operand, Index) and to is DType.INT32:
         return point.index(operand, to)
-    if to.is_int and isinstance(operand, Apply) and operand.function in ("round", "trunc"):
-        if operand.dtype in QUOTIENTS:
-            return _whole(point, operand, to)
+    if to.is_int and operand.dtype in QUOTIENTS:
+        value = _limited(point, operand, to) or _whole(point, operand, to)
+        if value is not None:
+            return value
     a = point.value(operand)
     lanes = point.lanes if a.vector else 1
     return Value(emit_arith.cast(point.b, a.text, a.dtype, to, lanes), to, a.vector)
 
 
-def _whole(point: Point, rounded: Apply, to: DType) -> Value:
-    """A real that is rounded and converted."""
+def _limited(point: Point, operand: Expr, to: DType) -> Value | None:
+    """A real that is rounded, limited and converted to few bits, in vectors: the limits are those
+    of what is rounded, and of what is divided before."""
+    rounded, least, most = _limits(operand, to)
+    if not (isinstance(rounded, Apply) and rounded.function == "round" and width(to) < 4):
+        return None
     (real,) = rounded.arguments
+    low, high = _bounds(Ranges((), unknown=point.values, rounds=True), real)
+    divisor = _divisor(point, real)
+    if divisor is not None:
+        assert isinstance(real, Binary)
+        real = real.lhs
+    if not least and isinstance(real, Select):
+        real = positive_part(real) or real
+    if point.lanes == 1 or not (a := point.value(real)).vector:
+        return None
+    r, text = Reals(point.b, a.dtype, point.lanes), a.text
+    zero, step = r.const(0.0), 1.0 if divisor is None else float(divisor.value)
+    if least:  # else the lower limit is what becomes of NaN
+        text = r.select(r.test("ord", text, text), text, zero)
+    if not least or not low > least - 0.25:
+        limit = r.const(_product(least, step, a.dtype))
+        text = r.select(r.test("ogt", text, limit), text, limit)
+    if not high < most + 0.25:
+        limit = r.const(_product(most, step, a.dtype))
+        text = r.select(r.test("olt", text, limit), text, limit)
+    if divisor is not None:
+        d = point.value(divisor).text
+        text = quotients(point.b, text, d, divisor, point.lanes, is_small=True)
+    text = half_away(r, text, is_positive=not least or low > -0.25)
+    return Value(emit_arith.truncated(point.b, text, a.dtype, to, point.lanes), to, True)
+
+
+def _limits(operand: Expr, to: DType) -> tuple[Expr, int, int]:
+    """What is limited, and the least and the greatest that is converted; zero is between them,
+    since it is what NaN becomes."""
+    least, most = limits(to)
+    while isinstance(operand, Binary) and operand.op in ("min", "max"):
+        sides = (operand.lhs, operand.rhs)
+        known = [x.value for x in sides if isinstance(x, Const)]
+        if len(known) != 1 or not isinstance(known[0], int | float) or known[0] % 1:
+            break
+        limit = int(known[0])
+        if operand.op == "min":
+            most = max(least, min(most, limit))
+        else:
+            least = min(most, max(least, limit))
+        if not least <= 0 <= most:
+            break
+        operand = sides[0] if isinstance(sides[1], Const) else sides[1]
+    return operand, least, most
+
+
+def _divisor(point: Point, real: Expr) -> Const | None:
+    """The positive number that divides a real, neither tiny nor huge."""
+    if not isinstance(real, Binary) or real.op != "div" or real.dtype not in point.frame.divides:
+        return None
+    if not isinstance(real.rhs, Const) or isinstance(real.rhs.value, str):
+        return None
+    return real.rhs if 1 / _FINITE <= real.rhs.value <= _FINITE else None
+
+
+def _product(limit: int, step: float, dtype: DType) -> float:
+    """The limit of what is divided by a step. It is rounded, which is far less than half a step."""
+    return float(np.multiply(limit, step, dtype=dtype.numpy()))
+
+
+def _whole(point: Point, operand: Expr, to: DType) -> Value | None:
+    """A real that is rounded and converted."""
+    if not isinstance(operand, Apply) or operand.function not in ("round", "trunc"):
+        return None
+    (real,) = operand.arguments
     ranges = Ranges((), unknown=point.values, rounds=True)
     low, high = _bounds(ranges, real)
     a = _quotient(point, real, ranges) or point.value(real)
     lanes, text = point.lanes if a.vector else 1, a.text
-    if rounded.function == "round":
+    if operand.function == "round":
         text = half_away(Reals(point.b, a.dtype, lanes), text, is_positive=low > -0.25)
         low, high = low - 1, high + 0.75
     return Value(emit_arith.cast(point.b, text, a.dtype, to, lanes, (low, high)), to, a.vector)

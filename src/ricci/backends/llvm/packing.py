@@ -10,8 +10,8 @@ as it does in every library that pads with zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
 
 from ...dtypes import DType
 from ...ir.nodes import Access, Expr, Index, Skip
@@ -40,6 +40,7 @@ from .emit_arith import store_first, store_live
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
 from .memo import remembered
+from .sizes import row_major
 from .words import HIGH_BITS
 
 
@@ -345,7 +346,55 @@ class _Packer:
         )
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
-        value = evaluate(self.frame, self.value, self.packing.dtype, places, step, guarded)
+        inside = self._is_in_memory(places, step) if guarded or not step.mask.is_full else None
+        if inside is None:
+            self._store(step, self._evaluate(places, step, guarded), to)
+            return
+        arms = self.b.branches(inside)
+        with arms.then():
+            everywhere = replace(step, mask=Mask())
+            value = self._evaluate(places, everywhere, False)
+            point = self.frame.point(step.lanes, places)
+            guard = point.guarded(self.value) if guarded else point
+            if guard is not point:
+                full, bits = with_lanes(self.scalar, step.lanes), with_lanes("i1", step.lanes)
+                holds = guard.mask_text(guard.mask)
+                zero = splat("0", self.scalar, step.lanes)
+                text = f"select {bits} {holds}, {full} {value}, {full} {zero}"
+                value = self.b.pure(text, holds, value)
+            self._store(step, value, to)
+        with arms.other():
+            self._store(step, self._evaluate(places, step, guarded), to)
+
+    def _is_in_memory(self, places: Places, step: Step) -> str | None:
+        """Whether all lanes, those that are not there and those that a guard leaves out, too, are
+        elements of their tensors, which can be read. None if it is not known, or does not matter:
+        only of few bytes are some lanes read one by one, as no instruction does it."""
+        reads = accesses(self.value)
+        if step.lanes == 1 or self.b.scales or all(width(a.dtype) > 2 for a in reads):
+            return None
+        moved = {i for i, p in places.items() if p.vector}
+        ends = []
+        for lane in (0, step.lanes - 1):
+            here = {i: Place(p.base, p.offset + lane) if p.vector else p for i, p in places.items()}
+            ends.append(self.frame.point(1, here))
+        result = "true"
+        for access in reads:
+            span = _span(access, moved, self.strides)
+            if span is None or access.tensor in self.frame.local:
+                return None
+            first = self.frame.pointer(access.tensor)
+            last = ends[0].advance(first, [], span, access.dtype)
+            low, high = (e.address(access).pointer for e in ends)
+            for limit in (f"icmp ule ptr {first}, {low}", f"icmp ule ptr {high}, {last}"):
+                holds = self.b.pure(limit, first, last, low, high)
+                result = holds if result == "true" else self.b.op(f"and i1 {result}, {holds}")
+        return result
+
+    def _evaluate(self, places: Places, step: Step, guarded: bool) -> str:
+        return evaluate(self.frame, self.value, self.packing.dtype, places, step, guarded)
+
+    def _store(self, step: Step, value: str, to: str) -> None:
         if self.packing.operand.flip:
             full = with_lanes(self.scalar, step.lanes)
             value = self.b.op(f"xor {full} {value}, {splat(HIGH_BITS, self.scalar, step.lanes)}")
@@ -463,6 +512,23 @@ def is_plain(access: Access) -> bool:
         is_within(s.index, n) and not linear(s.index).others
         for s, n in zip(access.subscripts, shape, strict=True)
     )
+
+
+def _span(access: Access, moved: Set[Index], strides: Strides) -> int | None:
+    """How far the last element of a tensor is from its first, if the elements of an access lie
+    one behind the other along the indices that move."""
+    form, shape = flat_form(access, strides), shape_of(access.tensor.shape)
+    if any(i in moved for expr, _ in form.others.values() for i in free_indices(expr)):
+        return None
+    steps = [form.indices[i] for i in moved if i in form.indices]
+    if not all(isinstance(n, int) and n > 0 for n in steps):
+        return None
+    span = 0
+    for extent, apart in zip(shape, strides.get(access.tensor) or row_major(shape), strict=True):
+        if not isinstance(apart, int) or apart < 0:
+            return None
+        span += (extent - 1) * apart
+    return span
 
 
 def _separate(indices: Sequence[Index]) -> Space:

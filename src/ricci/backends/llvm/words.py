@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ...dtypes import DType
 from .emit_types import with_lanes
 from .target import Target
 
@@ -113,23 +114,36 @@ def choose(a: tuple[float, float], b: tuple[float, float], target: Target) -> Wo
     None if they are too large."""
     bytes_of = [_is_inside(x, (-128, 127)) for x in (a, b)]
     plain = [_is_inside(x, (0, 255)) for x in (a, b)]
-    if target.has("avx512vnni") or target.has("avxvnni"):
+    if _has_vnni(target):
         if plain[0] and bytes_of[1]:
             return Words("vpdpbusd")
         if plain[1] and bytes_of[0]:
             return Words("vpdpbusd", swapped=True)
         if all(bytes_of):
             return Words("vpdpbusd", offset=True)
-    if target.has("dotprod") and target.vector_bytes == 16:
+    if _has_dotprod(target):
         if all(bytes_of):
             return Words("sdot")
         if all(plain):
             return Words("udot")
     if not all(_is_inside(x, (-(1 << 15), (1 << 15) - 1)) for x in (a, b)):
         return None
-    if target.has("avx512vnni") or target.has("avxvnni"):
+    if _has_vnni(target):
         return Words("vpdpwssd")
     return Words("pmaddwd" if target.triple.startswith("x86_64") else "mul")
+
+
+def least_factors(target: Target) -> DType:
+    """The least integers that a target multiplies: others cost a conversion where they are read."""
+    return DType.INT8 if _has_vnni(target) or _has_dotprod(target) else DType.INT16
+
+
+def _has_vnni(target: Target) -> bool:
+    return target.has("avx512vnni") or target.has("avxvnni")
+
+
+def _has_dotprod(target: Target) -> bool:
+    return target.has("dotprod") and target.vector_bytes == 16
 
 
 def _is_inside(inner: tuple[float, float], outer: tuple[float, float]) -> bool:
