@@ -295,7 +295,7 @@ class ContractionWriter:
         if self.form.words is not None:
             return 0
         if plan.vector_source == "prepared":
-            return ahead_of(b_step, self.form.dtype)
+            return ahead_of(b_step, self.form.dtype, self.frame.target)
         if plan.is_streamed:
             # a tile of few rows is done before memory answers
             return plan.panel * max(1, _ASKED // plan.depth.most)
@@ -311,7 +311,7 @@ class ContractionWriter:
         if self.form.words is not None or plan.asks_ahead:
             return 0
         if plan.broadcast_source == "prepared":
-            return ahead_of(a_step, dtype)
+            return ahead_of(a_step, dtype, self.frame.target)
         direct = plan.broadcast_source == "direct" and a_step == 1 and a_row > 1
         return rows * a_row if direct and plan.has_far_rows and a_row * self.bytes % PAGE else 0
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...dtypes import DType
 from .emit_types import scalar_type, tag, width, with_lanes
+from .target import LINE, Target
 from .words import Words
 
 PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
@@ -22,9 +23,12 @@ Load = Callable[[str, int], str]
 """The instruction that loads vector `j` from a pointer."""
 
 
-def ahead_of(step: int, dtype: DType) -> int:
+def ahead_of(step: int, dtype: DType, target: Target | None) -> int:
     """How many elements ahead of a step the vectors are that are brought near meanwhile, if there
-    are so many from one step to the next."""
+    are so many from one step to the next; 0 if the processor looks ahead by itself. Asked twice,
+    the first cache runs out of places for lines that are on their way, and loads wait."""
+    if target is not None and target.looks_ahead:
+        return 0
     return max(1, _AHEAD // (step * width(dtype))) * step
 
 
@@ -108,7 +112,7 @@ class _Writer:
         )
         self.out.append(f"{name} = {self.load(f'{name}.p', j)}")
         self.ready(name)
-        if t.ahead:
+        if t.ahead and j * t.apart * width(t.dtype) % LINE == 0:
             step = f"{scalar_type(t.dtype)}, ptr {name}.p, i64 {t.ahead}"
             self.out.append(f"{name}.f = getelementptr {step}")
             near = 2 if t.far else 3

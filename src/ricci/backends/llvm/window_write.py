@@ -327,7 +327,8 @@ class _Writer:
             self.form.dtype, plan.lanes, tuple(places), stride // plan.lanes,
             plan.lanes if w.is_straight else w.columns.step(w.beside), loops, plan.panel,
             w.registers, f".{lines}" if lines > 1 else "",
-            ahead_of(stride, self.form.dtype) if w.prepared else 0, self.form.words,
+            ahead_of(stride, self.form.dtype, self.frame.target) if w.prepared else 0,
+            self.form.words,
         )  # fmt: skip
         self.tiles[tile.name] = tile
         c = "%scratch"

@@ -239,7 +239,7 @@ class _Writer:
         stride, (down, deep) = vectors * plan.lanes, w.steps
         tile = Tile(
             self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
-            ahead=ahead_of(stride, self.form.dtype),
+            ahead=ahead_of(stride, self.form.dtype, self.frame.target),
         )  # fmt: skip
         self.tiles[tile.name] = tile
         a = plus(b, times(b, point, w.matrix), plus(b, times(b, row, down), str(begin * deep)))
