@@ -1,4 +1,4 @@
-"""Columns from beyond the caches are asked for before the block that packs them."""
+"""Columns from beyond the caches are asked for before the block that packs or reads them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ MOST = 1 << 16
 ALONE = replace(host(), l2=1 << 12, cores=1)
 """A processor of one core, beyond whose caches everything is."""
 
+AHEAD = replace(ALONE, cpu="znver3", l2=1 << 15)
+"""A processor that looks ahead itself, with room for some columns of the prepared ones."""
+
 # of blocks of equal size: those behind a shorter one are not all asked for
 PRODUCT = replace(matmul(24, 192, 120), constant=frozenset())
 IMAGES = convolution(3, (40, 24), (24, 24), 1)
@@ -44,6 +47,25 @@ def planned(name: str) -> tuple[Case, Contraction, Plan]:
     form = form_of(case.kernel, {})
     assert form is not None
     return case, schedule, scheduled_plan(form, schedule, {}, ALONE, case.constant)
+
+
+PREPARED = {  # rows of tiles, columns of a block, k of a block, blocks of a chunk
+    "all of k": (80, 32, 90, 1),
+    "blocks of k": (80, 32, 45, 1),
+    "several blocks in a chunk": (80, 32, 45, 3),
+    "rows in blocks": (40, 96, 30, 1),
+}
+
+
+def prepared(name: str) -> tuple[Case, Contraction, Plan]:
+    rows, lanes, block, grain = PREPARED[name]
+    case = matmul(80, 480, 90)
+    schedule = Contraction(
+        "right", "packed", "prepared", 4, 1, rows, lanes, (0,), 0, block, grain
+    )  # fmt: skip
+    form = form_of(case.kernel, {})
+    assert form is not None
+    return case, schedule, scheduled_plan(form, schedule, {}, AHEAD, case.constant)
 
 
 def with_log(code: KernelCode, log: np.ndarray) -> KernelCode:
@@ -94,6 +116,41 @@ def test_all_but_the_first_columns_are_asked_for(name: str) -> None:
     assert set(lines.tolist()) <= asked
     expected = reduce(case.kernel, arrays)
     assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_all_but_the_first_panels_are_asked_for(name: str) -> None:
+    case, schedule, plan = prepared(name)
+    assert asks_for_columns(plan, {}, AHEAD)
+    log = np.zeros(MOST, np.int64)
+    code = with_log(follow(case.kernel, schedule, {}, AHEAD, case.constant), log)
+    arrays = case.arrays(0)
+    native = Native(code, arrays, AHEAD)
+    native.run(1)
+    count = int(log[0])
+    assert 0 < count < MOST - 1
+    asked = (log[1 : count + 1] // LINE).tolist()
+
+    panels = native.array(code.prepare[0].output)
+    first = plan.lane_block * plan.depth.most * panels.itemsize
+    lines = range(
+        (panels.ctypes.data + first) // LINE, (panels.ctypes.data + panels.nbytes) // LINE
+    )
+    assert set(lines) <= set(asked)
+    blocks = plan.row_blocks * plan.lane_blocks * plan.depth.blocks
+    assert count <= 1.5 * blocks * (first // LINE)  # few of them twice
+    expected = reduce(case.kernel, arrays)
+    assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_prepared_panels_are_not_asked_for_in_vain() -> None:
+    _, _, plan = prepared("all of k")
+    for target in (replace(AHEAD, cpu="haswell"), replace(AHEAD, l2=1 << 20)):
+        assert not asks_for_columns(plan, {}, target)
+    few, one = replace(plan, row_block=28), replace(plan, lane_block=plan.panel)
+    large = replace(plan, lane_block=plan.lane_block * 2)
+    for other in (few, one, large):
+        assert not asks_for_columns(other, {}, AHEAD)
 
 
 def test_nothing_is_asked_for_that_caches_hold() -> None:

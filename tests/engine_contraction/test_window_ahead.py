@@ -27,7 +27,6 @@ HOST = host()
 CASES = {
     "groups": replace(convolution(8, (8, 8), (9, 9), 3, groups=2), constant=frozenset()),
     "constant groups": convolution(8, (8, 32), (9, 9), 3, pad=1, groups=2),
-    "images": convolution(12, (4, 16), (10, 12), 3, stride=2, pad=1),
     "weights": of_weights(8, 5, 7, 6, 9),
     "rows of images": convolution(2, (3, 16), (40, 16), 3, pad=1),
 }

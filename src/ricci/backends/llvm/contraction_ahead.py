@@ -1,8 +1,12 @@
-"""Brings near the columns that a thread packs next, while tiles compute with those before.
+"""Brings near the columns that a thread reads next, while tiles compute with those before.
 
 Columns that lie beyond the caches are packed a short stretch of each k at a time, and neighbouring
 k are on other pages: a processor does not foresee where, and packing waits for memory. So each tile
 asks for a few lines of them before it begins; it takes longer than memory does to answer.
+
+Columns that are prepared are read one after the other, but by the first row of tiles alone, faster
+than memory gives them; the others find them in the caches. There, too, all rows ask for their
+share.
 """
 
 from __future__ import annotations
@@ -23,17 +27,28 @@ if TYPE_CHECKING:
 
 _LEAST = 2
 """Values of k for each row of tiles to ask for: with fewer, asking takes as long as it saves."""
+_SHARES = 8
+"""Rows of tiles that share the questions for what is prepared, at least: where there are few, the
+first is no small part of all."""
 
 
 def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
-    """Whether a plan packs columns from beyond the caches, side by side for each k."""
+    """Whether a plan reads columns from beyond the caches: packs them, side by side for each k, or
+    has several panels of them prepared, and the second cache has room for those of two blocks and
+    for rows."""
+    few = plan.depth.most * plan.rows < _LEAST * plan.row_block
+    if few or not reads_far(plan.vector, plan.form, plan.depth, target):
+        return False
+    if plan.vector_source == "prepared":
+        shares = min(plan.row_block, plan.broadcast.extent) // plan.rows
+        block = plan.lane_block * plan.depth.most * plan.form.dtype.numpy().itemsize
+        several = plan.lane_block > plan.panel  # else they are read one after the other throughout
+        return target.looks_ahead and several and shares >= _SHARES and 8 * block <= 3 * target.l2
     if plan.vector_source != "packed" or plan.form.words is not None:
         return False
-    few = plan.depth.most * plan.rows < _LEAST * plan.row_block
-    if few or not is_direct(plan.vector, plan.depth.indices, strides):
+    if not is_direct(plan.vector, plan.depth.indices, strides):
         return False
-    is_side_by_side = step_of(plan.vector, plan.vector.indices, strides) == 1
-    return is_side_by_side and reads_far(plan.vector, plan.form, plan.depth, target)
+    return step_of(plan.vector, plan.vector.indices, strides) == 1
 
 
 class ColumnsAhead:
@@ -43,6 +58,7 @@ class ColumnsAhead:
         self.writer, self.plan, self.cores = writer, writer.plan, cores
         self.start = ""
         """Where the columns of the next block begin."""
+        self.is_prepared = self.plan.vector_source == "prepared"
 
     def begin(self, chunk: str, number: str, last: str) -> None:
         """Before the tiles of a block of k, `number`, of a chunk's block; whether it is the last
@@ -59,7 +75,10 @@ class ColumnsAhead:
         places = batch_places(b, plan.form.batch, outer)
         first = times(b, lane_number, plan.lane_block)
         depth = block_at(b, plan.depth, block)
-        self.start = w.direct(w.vector.packing.operand, first, depth, places)
+        if self.is_prepared:
+            self.start = w.prepared(w.vector, first, depth, plan.panel, places)
+        else:
+            self.start = w.direct(w.vector.packing.operand, first, depth, places)
 
     def _after(self, chunk: str) -> str:
         """The block that this thread is likely to do after one, if all take theirs in turn; there
@@ -74,7 +93,8 @@ class ColumnsAhead:
         return b.pure(f"select i1 {is_end}, i64 {far}, i64 {next}", is_end, far, next)
 
     def ask(self, row: str, lane: str, block: Block) -> None:
-        """Before a tile: for its share of k, the columns in the places of its own."""
+        """Before a tile: for its share of k, the columns in the places of its own. A block that
+        comes after one has as many k, or less."""
         b, w, plan = self.writer.b, self.writer, self.plan
         up = plus(b, w.row_count, str(plan.rows - 1))
         tiles = b.pure(f"udiv i64 {up}, {plan.rows}", up)
@@ -82,6 +102,12 @@ class ColumnsAhead:
         each = b.pure(f"udiv i64 {most}, {tiles}", most, tiles)
         begin = product(b, b.pure(f"udiv i64 {row}, {plan.rows}", row), each)
         end = smin(b, plus(b, begin, each), block.points)
+        if self.is_prepared:
+            at = element(b, w.scalar, self.start, product(b, lane, block.points))
+            line = plan.panel * w.bytes
+            with b.loop(times(b, begin, line), times(b, end, line), LINE) as loop:
+                prefetch(b, at, loop.index, 2)
+            return
         at = element(b, w.scalar, self.start, lane)
         operand = w.vector.packing.operand
         apart = step_of(operand, plan.depth.indices, w.strides) * w.bytes

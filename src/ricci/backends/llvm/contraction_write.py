@@ -47,7 +47,7 @@ from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, write_packing
 from .target import LINE, PAGE, Target
-from .tile_step import ahead_of
+from .tile_step import ahead_of, vectors_ahead
 
 _ASKED = 12
 """Stretches of rows of a streamed matrix that are asked for before a tile needs them, at least."""
@@ -295,7 +295,7 @@ class ContractionWriter:
         if self.form.words is not None:
             return 0
         if plan.vector_source == "prepared":
-            return ahead_of(b_step, self.form.dtype, self.frame.target)
+            return vectors_ahead(b_step, self.form.dtype, self.frame.target)
         if plan.is_streamed:
             # a tile of few rows is done before memory answers
             return plan.panel * max(1, _ASKED // plan.depth.most)
@@ -311,7 +311,7 @@ class ContractionWriter:
         if self.form.words is not None or plan.asks_ahead:
             return 0
         if plan.broadcast_source == "prepared":
-            return ahead_of(a_step, dtype, self.frame.target)
+            return ahead_of(a_step, dtype)
         direct = plan.broadcast_source == "direct" and a_step == 1 and a_row > 1
         return rows * a_row if direct and plan.has_far_rows and a_row * self.bytes % PAGE else 0
 
@@ -345,7 +345,7 @@ class ContractionWriter:
             return self.direct(operand, plus(b, self.row0, row), block), along, apart
         if side.source == "packed":
             return self._element(self.packed_rows, product(b, row, block.points)), 1, rows
-        return self._prepared(side, plus(b, self.row0, row), block, rows), 1, rows
+        return self.prepared(side, plus(b, self.row0, row), block, rows), 1, rows
 
     def _columns_at(self, lane: str, vectors: int, block: Block) -> tuple[str, int]:
         """Where a tile's columns are: pointer, and step from k to k."""
@@ -357,11 +357,15 @@ class ContractionWriter:
         apart = vectors * self.plan.lanes
         if side.source == "packed":
             return self._element(self.packed_columns, product(b, lane, block.points)), apart
-        return self._prepared(side, plus(b, self.lane0, lane), block, apart), apart
+        return self.prepared(side, plus(b, self.lane0, lane), block, apart), apart
 
-    def _prepared(self, side: Side, start: str, block: Block, wide: int) -> str:
+    def prepared(
+        self, side: Side, start: str, block: Block, wide: int, places: Places | None = None
+    ) -> str:
+        """Where an operand that is prepared has the panel that begins at element `start` for a
+        block's first k, in the chunk's batch or another."""
         assert side.prepared is not None
-        outer = side.outer(self.b, self.places)
+        outer = side.outer(self.b, self.places if places is None else places)
         pointer = self.frame.pointer(side.prepared)
         return self._element(pointer, side.offset(self.b, outer, block, start, str(wide)))
 

@@ -23,13 +23,17 @@ Load = Callable[[str, int], str]
 """The instruction that loads vector `j` from a pointer."""
 
 
-def ahead_of(step: int, dtype: DType, target: Target | None) -> int:
-    """How many elements ahead of a step the vectors are that are brought near meanwhile, if there
-    are so many from one step to the next; 0 if the processor looks ahead by itself. Asked twice,
-    the first cache runs out of places for lines that are on their way, and loads wait."""
-    if target is not None and target.looks_ahead:
-        return 0
+def ahead_of(step: int, dtype: DType) -> int:
+    """How many elements ahead of a step those are that are brought near meanwhile, if there are so
+    many from one step to the next."""
     return max(1, _AHEAD // (step * width(dtype))) * step
+
+
+def vectors_ahead(step: int, dtype: DType, target: Target | None) -> int:
+    """The same of vectors that lie one behind the other; 0 if the processor looks ahead by itself.
+    What is asked for twice takes two of the few places for lines that are on their way to the first
+    cache, and loads wait for one."""
+    return 0 if target is not None and target.looks_ahead else ahead_of(step, dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Ahead:
 def asked_ahead(w: WindowPlan, strides: Strides, target: Target) -> tuple[Ahead, ...]:
     """What items read that comes from beyond the caches, if that of an item leaves room there for
     others, and no two items that follow on one another read the same."""
-    if w.blocks > 1 or w.turns > 1:
+    if w.blocks > 1 or w.in_turns:
         return ()
     operands = (w.plan.broadcast, *(() if w.prepared else (w.plan.vector,)))
     found = (_ahead(w, access_of(o), strides, target) for o in operands)

@@ -30,7 +30,7 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
-from .tile_step import ahead_of
+from .tile_step import vectors_ahead
 from .window_ahead import asked_ahead
 from .window_box import Staged, flat_number
 from .window_plan import Guarded, WindowPlan, loops_inside
@@ -327,7 +327,7 @@ class _Writer:
             self.form.dtype, plan.lanes, tuple(places), stride // plan.lanes,
             plan.lanes if w.is_straight else w.columns.step(w.beside), loops, plan.panel,
             w.registers, f".{lines}" if lines > 1 else "",
-            ahead_of(stride, self.form.dtype, self.frame.target) if w.prepared else 0,
+            vectors_ahead(stride, self.form.dtype, self.frame.target) if w.prepared else 0,
             self.form.words,
         )  # fmt: skip
         self.tiles[tile.name] = tile

@@ -19,7 +19,7 @@ from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, contiguous_depth, write_packing
 from .target import Target
-from .tile_step import ahead_of
+from .tile_step import vectors_ahead
 from .window_box import Cut, flat_number
 from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
 from .winograd_transform import (
@@ -239,7 +239,7 @@ class _Writer:
         stride, (down, deep) = vectors * plan.lanes, w.steps
         tile = Tile(
             self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
-            ahead=ahead_of(stride, self.form.dtype, self.frame.target),
+            ahead=vectors_ahead(stride, self.form.dtype, self.frame.target),
         )  # fmt: skip
         self.tiles[tile.name] = tile
         a = plus(b, times(b, point, w.matrix), plus(b, times(b, row, down), str(begin * deep)))
