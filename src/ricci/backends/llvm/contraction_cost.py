@@ -57,6 +57,9 @@ _OUT = 20.0
 """Cycles per k of a tile whose columns come from beyond the second cache each time."""
 _STRETCH = 14.0
 """Cycles to begin to pack a stretch of columns from beyond the caches, on a page of its own."""
+_ROOM = {False: 0.4, True: 0.7}
+"""The part of the second cache that is to hold a block's sums and panels, by whether vectors are
+longer than 32 bytes: where it is small, columns that are asked for need the rest."""
 _FROM_L2 = {False: 0.3, True: 0.7}
 """Cycles per 64 bytes of panels that are more than the first cache has room for, by whether a core
 is wide."""
@@ -165,7 +168,7 @@ class Costs:
             cycles = cycles + (columns if plan.across else rows) * _FAR_RESULTS[target.long]
         held = columns * rows * (plan.depth.blocks > 1)
         held = held + rows * deep * (plan.broadcast_source == "packed")
-        room = target.l2 * 0.7 / self.bytes
+        room = target.l2 * _ROOM[target.long] / self.bytes
         slow = _FROM_L3[target.long] if plan.vector_source == "packed" else 1.5
         cycles = cycles + np.where(held + columns * deep > room, read * slow / plan.rows, 0.0)
         cycles = cycles + np.where(held > room, rows * depth * 0.7, 0.0)
