@@ -116,3 +116,46 @@ def test_large_integers_are_multiplied_as_they_are() -> None:
     a, b = _draw("int32", (40, 64)), _draw("int16", (64, 48))
     expected = a.astype(np.int64) @ b.astype(np.int64)
     np.testing.assert_array_equal(model.compile()(a, b), expected.astype(np.int32))
+
+
+def test_elements_beyond_those_of_a_sum_are_not_looked_at() -> None:
+    """Some lanes of a vector are elements of the next row, which may be no divisors; or of a border
+    that no term has, before the first element and after the last."""
+    model = ricci.parse(
+        """def f(int16(2,31,31) X, int16(2,31,31) Z, int16(40,2,3,3) W) -> (Y) {
+            Y(o,y,x) +=! int32(X(c,y+i,x+j) / Z(c,y+i,x+j)) * int32(W(o,c,i,j))
+                where y in 0:28, x in 0:28 }""",
+        "tc",
+    )
+    x, w = _draw("int16", (2, 31, 31)) // 2, _draw("int16", (40, 2, 3, 3)) // 512
+    z = np.zeros((2, 31, 31), np.int16)
+    z[:, :30, :30] = 1 + np.abs(_draw("int16", (2, 30, 30)) // 4096)
+    quotients = x[:, :30, :30].astype(np.int64) // z[:, :30, :30]
+    windows = np.lib.stride_tricks.sliding_window_view(quotients, (3, 3), axis=(1, 2))
+    expected = np.einsum("cyxij,ocij->oyx", windows, w.astype(int))
+    for target in runnable_targets():
+        np.testing.assert_array_equal(model.compile(target=target)(x, z, w), expected, target)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kind", ["int8", "int16"])
+def test_narrow_images_with_borders(kind: str, stride: int) -> None:
+    """The border is zero, whatever lies in memory where it would be."""
+    size = (15 + 2 * 2 - 5) // stride + 1
+    graph = parse_graph(f"""
+        graph G {{
+          input x = x: {kind}[3, 15, 15];
+          input w = w: {kind}[32, 3, 5, 5];
+          y: int32[{size}, {size}, 32] = conv(x, w) {{
+            y[p, q, f] += int32(x[d, |{stride} * p + r - 2|, |{stride} * q + s - 2|])
+              * int32(w[f, d, r, s]) for f < 32, p < {size}, q < {size}, d < 3, r < 5, s < 5;
+          }}
+          output y = y;
+        }}""")
+    x, w = _draw(kind, (3, 15, 15)), _draw(kind, (32, 3, 5, 5)) // 64
+    padded = np.pad(x.astype(int), ((0, 0), (2, 2), (2, 2)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (5, 5), axis=(1, 2))
+    expected = np.einsum("cyxij,ocij->yxo", windows[:, ::stride, ::stride], w.astype(int))
+    for target in runnable_targets():
+        result = compile_graph(graph, target=target)(x, w)
+        np.testing.assert_array_equal(result, expected, err_msg=target)

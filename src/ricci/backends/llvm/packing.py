@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ...dtypes import DType
-from ...ir.nodes import Access, Expr, Index, Skip
-from ...ir.rewrite import accesses, free_indices
+from ...ir.nodes import Access, Binary, Expr, Index, Skip
+from ...ir.rewrite import accesses, free_indices, nodes_through_locals
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Operand, size
@@ -35,7 +35,15 @@ from .contraction_space import (
     times,
 )
 from .emit import Frame, Mask, Place, Point
-from .emit_access import extent_of, is_within, linear, shape_of
+from .emit_access import (
+    extent_of,
+    is_division,
+    is_within,
+    linear,
+    may_be_zero,
+    needs_check,
+    shape_of,
+)
 from .emit_arith import store_first, store_live
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
@@ -373,6 +381,8 @@ class _Packer:
         reads = accesses(self.value)
         if step.lanes == 1 or self.b.scales or all(width(a.dtype) > 2 for a in reads):
             return None
+        if any(_may_fail(node) for node in nodes_through_locals(self.value)):
+            return None
         moved = {i for i, p in places.items() if p.vector}
         ends = []
         for lane in (0, step.lanes - 1):
@@ -512,6 +522,13 @@ def is_plain(access: Access) -> bool:
         is_within(s.index, n) and not linear(s.index).others
         for s, n in zip(access.subscripts, shape, strict=True)
     )
+
+
+def _may_fail(node: Expr) -> bool:
+    """Whether a part of an expression reports something for elements that nobody wants."""
+    if isinstance(node, Access):
+        return needs_check(node)
+    return isinstance(node, Binary) and is_division(node) and may_be_zero(node.rhs)
 
 
 def _span(access: Access, moved: Set[Index], strides: Strides) -> int | None:
