@@ -27,12 +27,13 @@ ALONE = replace(host(), l2=1 << 12, cores=1)
 AHEAD = replace(ALONE, cpu="znver3", l2=1 << 15)
 """A processor that looks ahead itself, with room for some columns of the prepared ones."""
 
-# of blocks of equal size: those behind a shorter one are not all asked for
+# of blocks of as many columns each: of a wider one behind a narrow one not all are asked for
 PRODUCT = replace(matmul(24, 192, 120), constant=frozenset())
 IMAGES = convolution(3, (40, 24), (24, 24), 1)
 SCHEDULES = {
     "all of k": (PRODUCT, "right", 64, 0, 120, 1),
     "blocks of k": (PRODUCT, "right", 64, 0, 40, 1),
+    "blocks that are not equal": (PRODUCT, "right", 64, 0, 50, 1),
     "several blocks in a chunk": (PRODUCT, "right", 64, 0, 40, 2),
     "rows in blocks": (PRODUCT, "right", 64, 12, 120, 1),
     "images": (IMAGES, "left", 192, 0, 20, 1),
@@ -54,6 +55,7 @@ PREPARED = {  # rows of tiles, columns of a block, k of a block, blocks of a chu
     "blocks of k": (80, 32, 45, 1),
     "several blocks in a chunk": (80, 32, 45, 3),
     "rows in blocks": (40, 96, 30, 1),
+    "blocks that are not equal": (80, 32, 40, 1),
 }
 
 

@@ -19,7 +19,6 @@ from .contraction_sides import batch_places, block_at, element
 from .contraction_space import plus, product, smin, step_of, times
 from .emit_memory import prefetch
 from .kernels import Strides
-from .packing import Block
 from .target import LINE, Target
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ class ColumnsAhead:
 
     def __init__(self, writer: ContractionWriter, cores: int) -> None:
         self.writer, self.plan, self.cores = writer, writer.plan, cores
-        self.start = ""
-        """Where the columns of the next block begin."""
+        self.start, self.points = "", "0"
+        """Where the columns of the next block begin, and how many k it has."""
         self.is_prepared = self.plan.vector_source == "prepared"
 
     def begin(self, chunk: str, number: str, last: str) -> None:
@@ -75,6 +74,7 @@ class ColumnsAhead:
         places = batch_places(b, plan.form.batch, outer)
         first = times(b, lane_number, plan.lane_block)
         depth = block_at(b, plan.depth, block)
+        self.points = depth.points
         if self.is_prepared:
             self.start = w.prepared(w.vector, first, depth, plan.panel, places)
         else:
@@ -92,18 +92,17 @@ class ColumnsAhead:
         far = plus(b, next, str((cores - 1) * grain))
         return b.pure(f"select i1 {is_end}, i64 {far}, i64 {next}", is_end, far, next)
 
-    def ask(self, row: str, lane: str, block: Block) -> None:
-        """Before a tile: for its share of k, the columns in the places of its own. A block that
-        comes after one has as many k, or less."""
+    def ask(self, row: str, lane: str) -> None:
+        """Before a tile: for its share of k, the columns in the places of its own."""
         b, w, plan = self.writer.b, self.writer, self.plan
         up = plus(b, w.row_count, str(plan.rows - 1))
         tiles = b.pure(f"udiv i64 {up}, {plan.rows}", up)
-        most = plus(b, block.points, tiles)
+        most = plus(b, self.points, tiles)
         each = b.pure(f"udiv i64 {most}, {tiles}", most, tiles)
         begin = product(b, b.pure(f"udiv i64 {row}, {plan.rows}", row), each)
-        end = smin(b, plus(b, begin, each), block.points)
+        end = smin(b, plus(b, begin, each), self.points)
         if self.is_prepared:
-            at = element(b, w.scalar, self.start, product(b, lane, block.points))
+            at = element(b, w.scalar, self.start, product(b, lane, self.points))
             line = plan.panel * w.bytes
             with b.loop(times(b, begin, line), times(b, end, line), LINE) as loop:
                 prefetch(b, at, loop.index, 2)

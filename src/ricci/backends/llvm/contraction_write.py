@@ -274,7 +274,7 @@ class ContractionWriter:
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         if self.ahead is not None:
-            self.ahead.ask(row, lane, block)
+            self.ahead.ask(row, lane)
         b.line(call_tile(tile, a, columns, block.points, c, first, str(beyond)))
         if is_result:
             return
