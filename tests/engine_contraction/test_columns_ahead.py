@@ -59,7 +59,12 @@ PREPARED = {  # rows of tiles, columns of a block, k of a block, blocks of a chu
 }
 
 
-def prepared(name: str) -> tuple[Case, Contraction, Plan]:
+SHARED = replace(AHEAD, shared=1 << 12)
+"""One beyond whose shared cache all columns are, so that blocks of the same ones follow one
+another."""
+
+
+def prepared(name: str, target: Target = AHEAD) -> tuple[Case, Contraction, Plan]:
     rows, lanes, block, grain = PREPARED[name]
     case = matmul(80, 480, 90)
     schedule = Contraction(
@@ -67,7 +72,7 @@ def prepared(name: str) -> tuple[Case, Contraction, Plan]:
     )  # fmt: skip
     form = form_of(case.kernel, {})
     assert form is not None
-    return case, schedule, scheduled_plan(form, schedule, {}, AHEAD, case.constant)
+    return case, schedule, scheduled_plan(form, schedule, {}, target, case.constant)
 
 
 def with_log(code: KernelCode, log: np.ndarray) -> KernelCode:
@@ -125,11 +130,13 @@ def test_all_but_the_first_columns_are_asked_for(name: str) -> None:
     assert set(lines.tolist()) <= set(asked)
 
 
+@pytest.mark.parametrize("target", [AHEAD, SHARED], ids=["rows", "columns"])
 @pytest.mark.parametrize("name", PREPARED)
-def test_all_but_the_first_panels_are_asked_for(name: str) -> None:
-    case, schedule, plan = prepared(name)
-    assert asks_for_columns(plan, {}, AHEAD)
-    native, asked = questions(case, schedule, AHEAD)
+def test_all_but_the_first_panels_are_asked_for(name: str, target: Target) -> None:
+    case, schedule, plan = prepared(name, target)
+    assert plan.by_lanes == (target is SHARED)
+    assert asks_for_columns(plan, {}, target)
+    native, asked = questions(case, schedule, target)
 
     panels = native.array(native.code.prepare[0].output)
     first = plan.lane_block * plan.depth.most * panels.itemsize

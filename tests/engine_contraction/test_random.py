@@ -58,6 +58,7 @@ def _smaller(plan: Plan, r: random.Random) -> Plan:
         lane_block=panels * plan.panel,
         depth=replace(plan.depth, block=r.randint(1, plan.depth.cut)),
         grain=r.randint(1, 3),
+        by_lanes=r.random() < 0.5,
     )
 
 

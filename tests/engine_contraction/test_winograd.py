@@ -76,6 +76,8 @@ def check_random(seed: int, each: int) -> list[WinogradPlan]:
     target = drawn.r.choice(TARGETS)
     if drawn.r.random() < 0.5:  # a cache in which no filter stays
         target = replace(target, l2=1 << 12)
+    if seed % 2:  # and one that cores share
+        target = replace(target, shared=1 << 12)
     chosen = list(islice(ways(case, strides, target, drawn.r), each))
     for schedule, _ in chosen:
         compare(case, schedule, strides, target)
@@ -94,6 +96,7 @@ def test_random_convolutions() -> None:
     assert any(size_of(plan.lanes.number) > 1 for plan in plans)
     assert any(plan.channels > 128 for plan in plans)
     assert {plan.late for plan in plans} == {True, False}
+    assert any(plan.by_lanes and size_of(plan.lanes.number) > 1 for plan in plans)
 
 
 @pytest.mark.parametrize("tall", [0, 2], ids=["once", "again for other lines"])
@@ -108,6 +111,22 @@ def test_filters_that_stay_in_no_cache_are_made_late(tall: int) -> None:
     assert plan.late and plan.channels > plan.stretch
     assert plan.items == (2 if tall else 1)
     compare(case, schedule, {}, target)
+
+
+def test_filters_that_stay_in_no_shared_cache_are_read_once() -> None:
+    """All images' items of a block of filters follow one another, and blocks are so small that the
+    filters of one stay."""
+    case = convolution(8, (256, 256), (7, 7), 3, pad=1)
+    for shared in (2 << 20, 1 << 30):
+        target = replace(HOST, vector_bytes=32, registers=16, l2=1 << 19, cores=2, shared=shared)
+        chosen = choose(case.kernel, {}, target, case.constant)
+        form = form_of(case.kernel, {})
+        assert isinstance(chosen, Winograd) and form is not None
+        plan = plan_of(form, chosen, {}, target, case.constant)
+        assert isinstance(plan, WinogradPlan)
+        first = plan.choices.index(plan.lanes.number) == 0
+        assert first == plan.by_lanes == (shared == 2 << 20)
+        assert not plan.by_lanes or plan.again <= shared < plan.panels * 4
 
 
 def test_a_large_image_is_computed_so_by_choice() -> None:

@@ -325,6 +325,15 @@ def is_far(operand: Operand, depth: Depth, bytes_of: int, target: Target) -> boo
     return operand.extent * depth.extent * bytes_of > target.l2
 
 
+def is_by_lanes(
+    broadcast: Operand, vector: Operand, depth: Depth, bytes_of: int, target: Target
+) -> bool:
+    """Whether all blocks of the same columns are to follow one another: there are more columns than
+    rows, and more than stay near until the next block of rows."""
+    columns = vector.extent * depth.extent * bytes_of
+    return vector.extent > broadcast.extent and columns > target.shared
+
+
 def reads_far(operand: Operand, form: Form, depth: Depth, target: Target) -> bool:
     """Whether an operand comes from beyond the caches of a core: the one of a batch is no small
     part of what they hold, and those of all are more."""

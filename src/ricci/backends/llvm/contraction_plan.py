@@ -18,6 +18,7 @@ from .contraction_cost import (
     Costs,
     best_tile,
     estimate,
+    is_by_lanes,
     is_far,
     near_room,
     reads_far,
@@ -92,6 +93,8 @@ class Plan:
     """Whether a tile asks for the next's rows, which lie beyond the caches, before it begins."""
     has_far_rows: bool = False
     """Whether the broadcast side is more than the caches of a core hold."""
+    by_lanes: bool = False
+    """Whether all blocks of the same columns follow one another, not all of the same rows."""
 
     @property
     def panel(self) -> int:
@@ -244,6 +247,7 @@ def _plan(
         is_streamed=streams,
         asks_ahead=asks,
         has_far_rows=is_far(broadcast, depth, bytes_of, target),
+        by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
     )
     return plan if streams else _with_blocks(plan, strides, target)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.nodes import Tensor
-from .contraction_cost import is_far
+from .contraction_cost import is_by_lanes, is_far
 from .contraction_form import Form, Operand
 from .contraction_plan import (
     MOST_CHUNKS,
@@ -80,6 +80,7 @@ def scheduled_plan(
         form, broadcast, vector, s.broadcast_source, s.vector_source, depth, lanes, s.rows,
         s.vectors, row_block, lane_block, is_across(form, vector, strides),
         asks_ahead=asks, has_far_rows=is_far(broadcast, depth, bytes_of, target),
+        by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
     )  # fmt: skip
     return _with_grain(plan, s.grain)
 

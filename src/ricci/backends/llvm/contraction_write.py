@@ -47,7 +47,7 @@ from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, write_packing
 from .target import LINE, PAGE, Target
-from .tile_step import ahead_of, vectors_ahead
+from .tile_step import ahead_of, steps_in_turn, vectors_ahead
 
 _ASKED = 12
 """Stretches of rows of a streamed matrix that are asked for before a tile needs them, at least."""
@@ -182,16 +182,18 @@ class ContractionWriter:
                     self._block_body(block_at(b, plan.depth, loop.index), first, last)
 
     def split(self, number: str) -> tuple[str, str, str]:
-        """Batch, row block and lane block from one number; lane blocks go fastest."""
+        """Batch, row block and lane block from one number; lane blocks go fastest, if not rows."""
         plan, b = self.plan, self.b
+        counts = [plan.lane_blocks, plan.row_blocks]
         parts = []
-        for count in (plan.lane_blocks, plan.row_blocks):
+        for count in reversed(counts) if plan.by_lanes else counts:
             if count == 1:
                 parts.append("0")
                 continue
             parts.append(b.pure(f"urem i64 {number}, {count}", number))
             number = b.pure(f"udiv i64 {number}, {count}", number)
-        return ("0" if plan.outer == 1 else number), parts[1], parts[0]
+        lane, row = reversed(parts) if plan.by_lanes else parts
+        return ("0" if plan.outer == 1 else number), row, lane
 
     def _count_of(self, start: str, step: int, extent: int) -> str:
         if step >= extent:
@@ -270,7 +272,8 @@ class ContractionWriter:
         # rows that are pages apart would drive out each other from the first cache
         far = plan.is_streamed and b_step * self.bytes % PAGE == 0
         stored = beyond if partial and not b.scales else 0
-        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far, stored)
+        turn = steps_in_turn(rows, vectors, self.frame.target)
+        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far, stored, turn)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         if self.ahead is not None:

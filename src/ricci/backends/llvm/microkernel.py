@@ -2,9 +2,9 @@
 
     c[i][j] (+)= sum over k of  a[i * a_row + k * a_step] * b[k * b_step + j]
 
-with `i < rows` and `j < vectors * lanes`: all accumulators stay in registers, in a loop over k.
-A tile of few accumulators does two k in a turn, since the end of one costs about two cycles; larger
-ones gain nothing from it.
+with `i < rows` and `j < vectors * lanes`: all accumulators stay in registers, in a loop over k. A
+tile of few accumulators does two k in a turn, since the end of one costs about two cycles; others
+as many as the processor gains by (`tile_step.steps_in_turn`).
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class Tile:
     stored: int = 0
     """Of a partial tile, the lanes of the last vector that count, if that is known, and there are
     no fast stores under a mask."""
+    turn: int = 1
+    """How many k are done in a turn, at least; those of words are done one by one."""
 
     @property
     def name(self) -> str:
@@ -96,7 +98,10 @@ class _Writer:
         self.add = "fadd"
         self.lines: list[str] = []
         self.cells = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
-        self.pairs = len(self.cells) <= _FEW.get(tile.lanes * self.align, 4)
+        self.count = len(self.cells)
+        """How many sums there are."""
+        few = len(self.cells) <= _FEW.get(tile.lanes * self.align, 4)
+        self.turn = max(tile.turn, 2 if few else 1)
         places = tuple(i * tile.a_row for i in range(tile.rows))
         self.step = TileStep(
             tile.dtype, tile.lanes, places, tile.vectors, tile.lanes, tile.ahead, far=tile.far
@@ -108,7 +113,7 @@ class _Writer:
             " %b, i64 %n, ptr noalias %c, i1 %first, i64 %live) noinline {"
         )
         self._entry()
-        self._loop()
+        self._loops()
         self._exit()
         return "\n".join([head, *self.lines, "}", ""])
 
@@ -119,9 +124,6 @@ class _Writer:
         self._add("entry:")
         if self.tile.masked or (self.tile.partial and not self.tile.stored):
             self._mask()
-        least = 1 if self.pairs else 0
-        other = "rest" if self.pairs else "exit"
-        self._add(f"%some = icmp sgt i64 %n, {least}", f"br i1 %some, label %loop, label %{other}")
 
     def _mask(self) -> None:
         n = self.tile.lanes
@@ -137,63 +139,76 @@ class _Writer:
         offset = i * self.tile.c_row + j * self.tile.lanes
         return f"%{name} = getelementptr {self.scalar}, ptr %c, i64 {offset}"
 
-    def _loop(self) -> None:
-        t, s, v = self.tile, self.scalar, self.vector
-        steps = 2 if self.pairs else 1
-        self._add("loop:", "%k = phi i64 [ 0, %entry ], [ %k.next, %loop ]")
-        self._add("%a.k = phi ptr [ %a, %entry ], [ %a.next, %loop ]")
-        self._add("%b.k = phi ptr [ %b, %entry ], [ %b.next, %loop ]")
-        names = [f"%c{n}" for n in range(len(self.cells))]
-        at, sums = len(self.lines), names
-        for k in range(steps):
-            sums = self._step(str(k), "%a.k", "%b.k", sums, (k * t.a_step, k * t.b_step))
+    def _loops(self) -> None:
+        """The loop over k, several in a turn, and one over those that are left; the sums are `%x`
+        in the end."""
+        whole = self._loop("k", "entry", ("0", "%a", "%b"), None, self.turn)
+        if self.turn > 1:
+            self._loop("r", "k.end", ("%k.end.n", "%k.end.a", "%k.end.b"), whole, 1)
+
+    def _loop(
+        self, x: str, before: str, start: tuple[str, str, str], sums: list[str] | None, turn: int
+    ) -> list[str]:
+        """A loop with so many k in a turn, while there are so many, which begins with sums (none:
+        zeros); what it leaves, in the block behind it: the sums, and `n`, `a` and `b`."""
+        s, t = self.scalar, self.tile
+        zeros = ["zeroinitializer"] * self.count
+        old = [f"%{x}.c{n}" for n in range(self.count)]
+        most = "%n" if turn == 1 else f"%{x}.most"
+        if turn > 1:
+            self._add(f"{most} = sub i64 %n, {turn - 1}")
+        self._add(f"%{x}.some = icmp slt i64 {start[0]}, {most}")
+        self._add(f"br i1 %{x}.some, label %{x}, label %{x}.end", f"{x}:")
+        kinds = [("n", "i64"), ("a", "ptr"), ("b", "ptr")]
+        for (name, kind), first in zip(kinds, start, strict=True):
+            after = f"[ %{x}.{name}.next, %{x} ]"
+            self._add(f"%{x}.{name} = phi {kind} [ {first}, %{before} ], {after}")
+        at, new = len(self.lines), old
+        for k in range(turn):
+            offsets = (k * t.a_step, k * t.b_step)
+            new = self._step(f"{x}{k}", f"%{x}.a", f"%{x}.b", new, offsets)
         self.lines[at:at] = [
-            f"  {name} = phi {v} [ zeroinitializer, %entry ], [ {last}, %loop ]"
-            for name, last in zip(names, sums, strict=True)
+            f"  {own} = phi {self.vector} [ {first}, %{before} ], [ {last}, %{x} ]"
+            for own, first, last in zip(old, sums or zeros, new, strict=True)
         ]
-        self.sums = sums
-        if t.rows_ahead:
-            for k in range(steps):
-                self._ask(k)
-        self._add(f"%a.next = getelementptr {s}, ptr %a.k, i64 {steps * t.a_step}")
-        self._add(f"%b.next = getelementptr {s}, ptr %b.k, i64 {steps * t.b_step}")
-        self._add(f"%k.next = add nuw nsw i64 %k, {steps}")
-        ahead = "%k.next" if steps == 1 else "%k.ahead"
-        if self.pairs:
-            self._add("%k.ahead = add nuw nsw i64 %k.next, 1")
-        self._add(f"%more = icmp slt i64 {ahead}, %n")
-        self._add(f"br i1 %more, label %loop, label %{'rest' if self.pairs else 'exit'}")
-        if self.pairs:
-            self._rest()
+        if t.rows_ahead and x == "k":
+            self._ask(turn)
+        self._add(f"%{x}.a.next = getelementptr {s}, ptr %{x}.a, i64 {turn * t.a_step}")
+        self._add(f"%{x}.b.next = getelementptr {s}, ptr %{x}.b, i64 {turn * t.b_step}")
+        self._add(f"%{x}.n.next = add nuw nsw i64 %{x}.n, {turn}")
+        self._add(f"%{x}.more = icmp slt i64 %{x}.n.next, {most}")
+        self._add(f"br i1 %{x}.more, label %{x}, label %{x}.end", f"{x}.end:")
+        is_last = turn == 1
+        if not is_last:
+            for (name, kind), first in zip(kinds, start, strict=True):
+                after = f"[ %{x}.{name}.next, %{x} ]"
+                self._add(f"%{x}.end.{name} = phi {kind} [ {first}, %{before} ], {after}")
+        left = [f"%x{n}" if is_last else f"%{x}.end.c{n}" for n in range(self.count)]
+        for own, first, last in zip(left, sums or zeros, new, strict=True):
+            self._add(f"{own} = phi {self.vector} [ {first}, %{before} ], [ {last}, %{x} ]")
+        return left
 
-    def _ask(self, k: int) -> None:
+    def _ask(self, turn: int) -> None:
         """Bring near what a later tile reads in place of the rows. Where each row is contiguous, it
-        is a row at a time: all of them in turn, until the next lines of the cache begin."""
-        t = self.tile
-        at = "%a.k"
-        if t.a_step == 1 and t.rows > 1:
-            at = f"%ask{k}.r"
-            self._add(
-                f"%ask{k}.k = add nuw nsw i64 %k, {k}",
-                f"%ask{k}.i = and i64 %ask{k}.k, {LINE // self.align - 1}",
-                f"%ask{k}.o = mul nsw i64 %ask{k}.i, {t.a_row}",
-                f"{at} = getelementptr {self.scalar}, ptr %a.k, i64 %ask{k}.o",
-            )
-        ahead = t.rows_ahead + k * t.a_step
-        self._add(f"%ask{k}.p = getelementptr {self.scalar}, ptr {at}, i64 {ahead}")
-        self._add(f"call void @llvm.prefetch.p0(ptr %ask{k}.p, i32 0, i32 2, i32 1)")
+        is a few rows in a turn: all of them, until the next lines of the cache begin."""
+        t, line = self.tile, LINE // self.align
+        if t.a_step != 1 or t.rows == 1 or line % turn:
+            for k in range(turn):
+                self._ask_at(k, "%k.a", t.rows_ahead + k * t.a_step)
+            return
+        rows = -(-t.rows * turn // line)
+        self._add(
+            f"%ask.k = and i64 %k.n, {line - turn}",
+            f"%ask.t = udiv exact i64 %ask.k, {turn}",
+            f"%ask.o = mul nsw i64 %ask.t, {rows * t.a_row}",
+            f"%ask.a = getelementptr {self.scalar}, ptr %k.a, i64 %ask.o",
+        )
+        for row in range(rows):
+            self._ask_at(row, "%ask.a", t.rows_ahead + row * t.a_row)
 
-    def _rest(self) -> None:
-        """The last k if their number is odd."""
-        self._add("rest:")
-        for x in ("a", "b"):
-            self._add(f"%{x}.r = phi ptr [ %{x}, %entry ], [ %{x}.next, %loop ]")
-        for n, last in enumerate(self.sums):
-            self._add(f"%t{n} = phi {self.vector} [ zeroinitializer, %entry ], [ {last}, %loop ]")
-        self._add("%odd = trunc i64 %n to i1", "br i1 %odd, label %one, label %exit", "one:")
-        start = [f"%t{n}" for n in range(len(self.cells))]
-        self.sums = self._step("r", "%a.r", "%b.r", start, (0, 0))
-        self._add("br label %exit")
+    def _ask_at(self, number: int, at: str, ahead: int) -> None:
+        self._add(f"%ask{number}.p = getelementptr {self.scalar}, ptr {at}, i64 {ahead}")
+        self._add(f"call void @llvm.prefetch.p0(ptr %ask{number}.p, i32 0, i32 2, i32 1)")
 
     def _step(
         self, name: str, a: str, b: str, sums: list[str], offsets: tuple[int, int]
@@ -212,29 +227,22 @@ class _Writer:
             f"{bits} %mask, {v} zeroinitializer)"
         )
 
-    def _sums(self) -> None:
-        """The sums after the loop."""
-        v = self.vector
-        none, after = ("zeroinitializer, %entry", "loop")
-        for n, last in enumerate(self.sums):
-            if self.pairs:
-                none, after = (f"%t{n}, %rest", "one")
-            self._add(f"%x{n} = phi {v} [ {none} ], [ {last}, %{after} ]")
+    def _sums(self) -> list[str]:
+        """The sums after the loops."""
+        return [f"%x{n}" for n in range(self.count)]
 
     def _exit(self) -> None:
         """The new sums, added to what there is: one by one, terms would lose more of their bits."""
-        v, cells = self.vector, list(enumerate(self.cells))
-        self._add("exit:")
-        self._sums()
+        v, cells, sums = self.vector, list(enumerate(self.cells)), self._sums()
         for n, (i, j) in cells:
             self._add(self._cell(f"y{n}.p", i, j))
-        self._add("br i1 %first, label %done, label %again", "again:")
+        self._add("br label %exit", "exit:", "br i1 %first, label %done, label %again", "again:")
         for n, _ in cells:
             self._add(f"%o{n} = load {v}, ptr %y{n}.p, align {self.align}")
-            self._add(f"%s{n} = {self.add} {v} %x{n}, %o{n}")
+            self._add(f"%s{n} = {self.add} {v} {sums[n]}, %o{n}")
         self._add("br label %done", "done:")
         for n, _ in cells:
-            self._add(f"%y{n} = phi {v} [ %x{n}, %exit ], [ %s{n}, %again ]")
+            self._add(f"%y{n} = phi {v} [ {sums[n]}, %exit ], [ %s{n}, %again ]")
         for n, (_, j) in cells:
             self._store(f"%y{n}", self.tile.partial and j == self.tile.vectors - 1)
         self._add("ret void")
@@ -259,89 +267,68 @@ class _Writer:
 
 
 class _WordsWriter(_Writer):
-    """The tile of products of small integers, several in a word; see `words`."""
+    """The tile of products of small integers, several in a word; see `words`. Behind the sums of
+    cells are those that offsets of factors add to them, of each vector."""
 
     def __init__(self, tile: Tile) -> None:
         super().__init__(tile)
         assert tile.words is not None
         self.words = tile.words
         self.offset = tile.words if tile.words.offset else None
-        self.pairs = False
+        self.count += tile.vectors * bool(self.offset)
+        self.turn = 1
         self.add = "add"
 
-    def _loop(self) -> None:
-        t, s = self.tile, self.scalar
-        self._add("loop:", "%k = phi i64 [ 0, %entry ], [ %k.next, %loop ]")
-        self._add("%a.k = phi ptr [ %a, %entry ], [ %a.next, %loop ]")
-        self._add("%b.k = phi ptr [ %b, %entry ], [ %b.next, %loop ]")
-        for n in range(len(self.cells)):
-            self._add(f"%c{n} = phi {self.vector} [ zeroinitializer, %entry ], [ %d{n}, %loop ]")
-        self.sums = [f"%d{n}" for n in range(len(self.cells))]
-        if self.offset:
-            for j in range(t.vectors):
-                self._add(
-                    f"%m{j} = phi {self.vector} [ zeroinitializer, %entry ], [ %e{j}, %loop ]"
-                )
+    def _step(
+        self, name: str, a: str, b: str, sums: list[str], offsets: tuple[int, int]
+    ) -> list[str]:
+        t = self.tile
+        at = (f"{self.scalar}, ptr {a}", f"{self.scalar}, ptr {b}")
         if t.rows < t.vectors:  # what there are fewer of is kept, what there are more of passes by
             for i in range(t.rows):
-                self._broadcast(i)
+                self._broadcast(name, at[0], offsets[0], i)
             for j in range(t.vectors):
-                self._load_vector(j)
+                self._load_vector(name, at[1], offsets[1], j, sums)
                 for i in range(t.rows):
-                    self._multiply_add(i, j)
+                    self._multiply_add(name, sums, i, j)
         else:
             for j in range(t.vectors):
-                self._load_vector(j)
+                self._load_vector(name, at[1], offsets[1], j, sums)
             for i in range(t.rows):
-                self._broadcast(i)
+                self._broadcast(name, at[0], offsets[0], i)
                 for j in range(t.vectors):
-                    self._multiply_add(i, j)
-        self._add(f"%a.next = getelementptr {s}, ptr %a.k, i64 {t.a_step}")
-        self._add(f"%b.next = getelementptr {s}, ptr %b.k, i64 {t.b_step}")
-        self._add("%k.next = add nuw nsw i64 %k, 1", "%more = icmp slt i64 %k.next, %n")
-        self._add("br i1 %more, label %loop, label %exit")
+                    self._multiply_add(name, sums, i, j)
+        return [f"%{name}.d{n}" for n in range(self.count)]
 
-    def _load_vector(self, j: int) -> None:
-        v = self.vector
-        self._add(f"%b{j}.p = getelementptr {self.scalar}, ptr %b.k, i64 {j * self.tile.lanes}")
-        if self.tile.masked and j == self.tile.vectors - 1:
-            bits = with_lanes("i1", self.tile.lanes)
-            self._add(
-                f"%b{j} = call {v} @llvm.masked.load.{self.tag}.p0(ptr %b{j}.p, i32 {self.align}, "
-                f"{bits} %mask, {v} zeroinitializer)"
-            )
-        else:
-            self._add(f"%b{j} = load {v}, ptr %b{j}.p, align {self.align}")
-        self._add(*self.words.ready(f"%b{j}", self.tile.lanes))
+    def _load_vector(self, name: str, at: str, offset: int, j: int, sums: list[str]) -> None:
+        t, own = self.tile, f"%{name}.b{j}"
+        self._add(f"{own}.p = getelementptr {at}, i64 {offset + j * t.lanes}")
+        self._add(f"{own} = {self._load(f'{own}.p', j)}")
+        self._add(*self.words.ready(own, t.lanes))
         if self.offset:
+            n = len(self.cells) + j
             self._add(
-                *self.offset.add(
-                    f"%e{j}", f"%m{j}", f"splat (i32 {HIGH_BITS})", f"%b{j}", self.tile.lanes
-                )
+                *self.offset.add(f"%{name}.d{n}", sums[n], f"splat (i32 {HIGH_BITS})", own, t.lanes)
             )
 
-    def _broadcast(self, i: int) -> None:
-        t, s, v = self.tile, self.scalar, self.vector
-        self._add(f"%a{i}.p = getelementptr {s}, ptr %a.k, i64 {i * t.a_row}")
-        self._add(f"%a{i}.s = load {s}, ptr %a{i}.p, align {self.align}")
-        self._add(f"%a{i}.i = insertelement {v} poison, {s} %a{i}.s, i64 0")
+    def _broadcast(self, name: str, at: str, offset: int, i: int) -> None:
+        t, s, v, own = self.tile, self.scalar, self.vector, f"%{name}.a{i}"
+        self._add(f"{own}.p = getelementptr {at}, i64 {offset + i * t.a_row}")
+        self._add(f"{own}.s = load {s}, ptr {own}.p, align {self.align}")
+        self._add(f"{own}.i = insertelement {v} poison, {s} {own}.s, i64 0")
         zeros = f"<{t.lanes} x i32> zeroinitializer"
-        self._add(f"%a{i} = shufflevector {v} %a{i}.i, {v} poison, {zeros}")
-        self._add(*self.words.ready(f"%a{i}", t.lanes))
+        self._add(f"{own} = shufflevector {v} {own}.i, {v} poison, {zeros}")
+        self._add(*self.words.ready(own, t.lanes))
 
-    def _multiply_add(self, i: int, j: int) -> None:
-        n, lanes = i * self.tile.vectors + j, self.tile.lanes
-        self._add(*self.words.add(f"%d{n}", f"%c{n}", f"%a{i}", f"%b{j}", lanes))
+    def _multiply_add(self, name: str, sums: list[str], i: int, j: int) -> None:
+        n = i * self.tile.vectors + j
+        factors = f"%{name}.a{i}", f"%{name}.b{j}"
+        self._add(*self.words.add(f"%{name}.d{n}", sums[n], *factors, self.tile.lanes))
 
-    def _sums(self) -> None:
+    def _sums(self) -> list[str]:
         """The sums without what the offsets of factors add to them."""
         if self.offset is None:
-            super()._sums()
-            return
-        v = self.vector
-        for n in range(len(self.cells)):
-            self._add(f"%w{n} = phi {v} [ zeroinitializer, %entry ], [ %d{n}, %loop ]")
-        for j in range(self.tile.vectors):
-            self._add(f"%f{j} = phi {v} [ zeroinitializer, %entry ], [ %e{j}, %loop ]")
+            return super()._sums()
         for n, (_, j) in enumerate(self.cells):
-            self._add(f"%x{n} = sub {v} %w{n}, %f{j}")
+            self._add(f"%w{n} = sub {self.vector} %x{n}, %x{len(self.cells) + j}")
+        return [f"%w{n}" for n in range(len(self.cells))]

@@ -15,8 +15,6 @@ LINE = 64
 """Bytes of a line of the caches."""
 PAGE = 4096
 """Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
-
-
 _ONE_UNIT = frozenset(("cannonlake", "icelake-client", "rocketlake", "tigerlake", "znver4"))
 """Processors that begin one multiply-add of 512 bits in a cycle, where others begin two."""
 
@@ -28,7 +26,8 @@ class Target:
     `vector_bytes` and `registers` describe the vector registers; `masks` says whether loads and
     stores of some lanes are single instructions; `accumulators` is how many independent
     multiply-adds keep its units busy, and `units` how many of whole vectors a core begins in a
-    cycle. `l1` and `l2` are bytes of a core's own data caches; work is cut in pieces for `cores`
+    cycle. `l1` and `l2` are bytes of a core's own data caches, `shared` those that are likely to
+    stay in one that all cores share, and others use, too; work is cut in pieces for `cores`
     threads.
     """
 
@@ -43,6 +42,7 @@ class Target:
     l2: int
     cores: int = 4
     units: int = 2
+    shared: int = 6 << 20
     winograd: bool = True
     """Whether products with small constant filters may be saved (`winograd_plan`), at the cost of
     a bit."""

@@ -18,6 +18,8 @@ PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 _AHEAD = 8 << 10
 """How many bytes ahead vectors are brought near: enough steps for the memory to answer, and few
 enough for the first cache to keep them."""
+_MOST_ROWS = 9
+"""Rows of a tile that does several steps at once, at most."""
 
 Load = Callable[[str, int], str]
 """The instruction that loads vector `j` from a pointer."""
@@ -34,6 +36,16 @@ def vectors_ahead(step: int, dtype: DType, target: Target | None) -> int:
     What is asked for twice takes two of the few places for lines that are on their way to the first
     cache, and loads wait for one."""
     return 0 if target is not None and target.looks_ahead else ahead_of(step, dtype)
+
+
+def steps_in_turn(rows: int, vectors: int, target: Target | None) -> int:
+    """How many steps a tile does at once, though it leaves hardly a register free. With short
+    vectors the instructions around a step are no small part of all, and a core begins only so many
+    in a cycle, fewer while its other thread is busy. (For other tiles and processors, LLVM moves
+    loads of the next steps so far up that registers are missing.)"""
+    if target is None or target.vector_bytes != 32 or target.sve:
+        return 1
+    return 4 if rows <= _MOST_ROWS and rows * vectors <= target.registers - 4 else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ class WindowTile:
     """How far ahead vectors are brought near."""
     words: Words | None = None
     """How elements are multiplied that hold several factors each."""
+    turn: int = 1
+    """If more than one, several steps are done at once though all registers are used."""
 
     @property
     def unrolled(self) -> int:
@@ -50,7 +52,7 @@ class WindowTile:
         extent = self.loops[-1][0]
         held = (len(self.places) + 2) * (self.vectors + 1) - 2
         for steps in (5, 4, 3, 2) if len(self.loops) > 1 else ():
-            if extent % steps == 0 and held + steps <= self.registers:
+            if extent % steps == 0 and (self.turn > 1 or held + steps <= self.registers):
                 return steps
         return 1
 

@@ -30,7 +30,7 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
-from .tile_step import vectors_ahead
+from .tile_step import steps_in_turn, vectors_ahead
 from .window_ahead import asked_ahead
 from .window_box import Staged, flat_number
 from .window_plan import Guarded, WindowPlan, loops_inside
@@ -323,12 +323,15 @@ class _Writer:
             count = "1"
         step = 0 if w.line is None else w.rows.step(w.line)
         places = [y * step + x * w.rows.step(w.row) for y in range(lines) for x in range(rows)]
+        turn = 1
+        if self.form.words is None:
+            turn = steps_in_turn(len(places), stride // plan.lanes, self.frame.target)
         tile = WindowTile(
             self.form.dtype, plan.lanes, tuple(places), stride // plan.lanes,
             plan.lanes if w.is_straight else w.columns.step(w.beside), loops, plan.panel,
             w.registers, f".{lines}" if lines > 1 else "",
             vectors_ahead(stride, self.form.dtype, self.frame.target) if w.prepared else 0,
-            self.form.words,
+            self.form.words, turn,
         )  # fmt: skip
         self.tiles[tile.name] = tile
         c = "%scratch"

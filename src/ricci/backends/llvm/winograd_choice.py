@@ -60,6 +60,8 @@ _SPILLED = 4.0
 _FASTER = {False: 32.0, True: 1.0}
 """How many times as many, again, by whether a core is wide: where it is not, all else takes twice
 the cycles, and the third cache gives four times as much in each, while products go on."""
+_SLOWER = {False: 0.4, True: 1.0}
+"""The same of what stays in no cache, by whether vectors are longer than 32 bytes."""
 
 
 def choose_winograd(
@@ -163,7 +165,8 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     if w.panels * bytes_of + held <= near:
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
-    return cycles + brought / (_BYTES * _FASTER[target.wide])
+    faster = _FASTER[target.wide] if w.stays else _SLOWER[target.long]
+    return cycles + brought / (_BYTES * faster)
 
 
 def _elements(w: WinogradPlan) -> float:

@@ -95,6 +95,8 @@ class WinogradPlan:
     """Rows of the register tile."""
     near: int = 0
     """Bytes of panels that would stay in a core's cache."""
+    shared: int = 0
+    """The same of one that cores share."""
 
     @property
     def tiles(self) -> int:
@@ -153,9 +155,21 @@ class WinogradPlan:
         return of_filter > self.near
 
     @property
+    def by_lanes(self) -> bool:
+        """Whether all items of a block of lanes follow one another, since the sums of all filters
+        do not stay near for the next item; else all of the same tiles do."""
+        return not self.late and self.panels * width(self.plan.form.dtype) > self.shared
+
+    @property
+    def again(self) -> int:
+        """Bytes of the prepared constant that are read before the same are read again."""
+        lanes = self.lanes.length if self.by_lanes else self.plan.padded
+        return self.arranged * self.channels * lanes * width(self.plan.form.dtype)
+
+    @property
     def late(self) -> bool:
         """Whether an item makes the sums of the filters itself; few do so for the same lanes."""
-        return self.is_large and self.items // extent_of(self.lanes.number) <= _AGAIN
+        return self.is_large and self.plan.outer * size(self.parts) <= _AGAIN
 
     @property
     def arranged(self) -> int:
@@ -178,13 +192,24 @@ class WinogradPlan:
         return _odd(self.stretch * vectors * lanes, lanes)
 
     @property
+    def parts(self) -> tuple[Index, ...]:
+        """The same, but for lanes."""
+        return (*self.fixed, self.lines.number, self.rows.number)
+
+    @property
     def choices(self) -> tuple[Index, ...]:
-        """What an item of a batch has a value of."""
-        return (*self.fixed, self.lines.number, self.rows.number, self.lanes.number)
+        """What an item of a batch has a value of, what changes fastest last."""
+        lanes = (self.lanes.number,)
+        return (*lanes, *self.parts) if self.by_lanes else (*self.parts, *lanes)
 
     @property
     def items(self) -> int:
         return self.plan.outer * size(self.choices)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the prepared constant is in a cache, if a shared one, when it is read again."""
+        return size(self.parts) == 1 or self.again <= self.shared
 
     @property
     def scratch(self) -> tuple[int, int, int, int, int]:
@@ -318,7 +343,14 @@ def with_tile(w: WinogradPlan, rows: int, vectors: int, block: int, target: Targ
     number = Index(f"{w.lane.name}.block", integer(extent_of(w.lane) // block))
     plan = replace(w.plan, vectors=vectors, lane_block=vectors * w.plan.lanes)
     height = min(rows, w.tiles)
-    tiled = replace(w, plan=plan, lanes=Cut(w.lane, number, block), height=height, near=target.l2)
+    tiled = replace(
+        w,
+        plan=plan,
+        lanes=Cut(w.lane, number, block),
+        height=height,
+        near=target.l2,
+        shared=target.shared,
+    )
     return replace(tiled, plan=replace(plan, grain=grain_of(tiled.items, target)))
 
 

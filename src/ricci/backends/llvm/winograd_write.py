@@ -19,7 +19,7 @@ from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, contiguous_depth, write_packing
 from .target import Target
-from .tile_step import vectors_ahead
+from .tile_step import steps_in_turn, vectors_ahead
 from .window_box import Cut, flat_number
 from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
 from .winograd_transform import (
@@ -118,7 +118,7 @@ class _Writer:
             choices = tuple((i,) for i in w.choices if extent_of(i) > 1)
             self.places |= decode(b, Space(choices), part)
             number = item.index
-            if extent_of(w.lanes.number) > 1:
+            if extent_of(w.lanes.number) > 1 and not w.by_lanes:
                 number = b.pure(f"udiv i64 {number}, {extent_of(w.lanes.number)}", number)
             with b.when(b.op(f"icmp ne i64 {number}, {item.values[0]}")):
                 self._elements()
@@ -240,6 +240,7 @@ class _Writer:
         tile = Tile(
             self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
             ahead=vectors_ahead(stride, self.form.dtype, self.frame.target),
+            turn=steps_in_turn(rows, vectors, self.frame.target),
         )  # fmt: skip
         self.tiles[tile.name] = tile
         a = plus(b, times(b, point, w.matrix), plus(b, times(b, row, down), str(begin * deep)))

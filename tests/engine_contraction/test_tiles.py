@@ -1,0 +1,66 @@
+"""The loops of register tiles, for processors that this one need not be."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pytest
+
+from ricci.backends.llvm import targets
+from ricci.backends.llvm.contraction_cost import tiles
+from ricci.backends.llvm.jit import assembly
+from ricci.backends.llvm.microkernel import Tile, call_tile, declarations, write_tile
+from ricci.backends.llvm.tile_step import steps_in_turn
+from ricci.dtypes import DType
+
+from ..engine.assembly import Loop, innermost
+
+FLOAT32 = DType("float32")
+SHORT = targets.named("x86-64-v3")
+SHAPES = sorted(tiles(SHORT))
+Rows = Literal["packed", "in place", "asked for"]
+PRODUCT = r"^vfmadd\d+ps\s.*%ymm"
+
+
+def loops(rows: int, vectors: int, kind: Rows) -> list[Loop]:
+    """The loops over k of a tile whose rows are packed or read in place."""
+    lanes = SHORT.lanes(FLOAT32)
+    panel = vectors * lanes
+    down, deep = (1, rows) if kind == "packed" else (768, 1)
+    tile = Tile(
+        FLOAT32, lanes, rows, vectors, down, deep, panel, panel,
+        rows_ahead=rows * down if kind == "asked for" else 0,
+        turn=steps_in_turn(rows, vectors, SHORT),
+    )  # fmt: skip
+    call = call_tile(tile, "%a", "%b", "%n", "%c", "%first")
+    text = "\n".join(sorted(declarations(tile))) + "\n" + write_tile(tile)
+    text += "define void @use(ptr %a, ptr %b, i64 %n, ptr %c, i1 %first) {\n"
+    return innermost(assembly(f"{text}  {call}\n  ret void\n}}\n", SHORT))
+
+
+@pytest.mark.parametrize("kind", ["packed", "in place", "asked for"])
+@pytest.mark.parametrize(("rows", "vectors"), SHAPES)
+def test_sums_stay_in_registers(rows: int, vectors: int, kind: Rows) -> None:
+    found = [x for x in loops(rows, vectors, kind) if x.count(PRODUCT)]
+    assert {x.count(PRODUCT) % (rows * vectors) for x in found} == {0}
+    assert all(not x.spills for x in found)
+
+
+@pytest.mark.parametrize("kind", ["packed", "in place"])
+@pytest.mark.parametrize("shape", [(4, 3), (5, 2), (6, 2)])
+def test_little_is_around_the_products(shape: tuple[int, int], kind: Rows) -> None:
+    """Besides products and loads of their factors, half an instruction for each k, at most."""
+    rows, vectors = shape
+    loop = max(loops(rows, vectors, kind), key=lambda x: x.count(PRODUCT))
+    steps = loop.count(PRODUCT) // (rows * vectors)
+    assert steps == 4
+    needed = steps * (rows * vectors + rows + vectors)
+    assert needed <= len(loop.lines) <= needed + 6
+
+
+def test_all_rows_are_asked_for_once_in_a_line() -> None:
+    """Of six rows, whose lines hold 16 elements: two in a turn of four."""
+    loop = max(loops(6, 2, "asked for"), key=lambda x: x.count(PRODUCT))
+    places = [x for x in loop.lines if re.search(r"^prefetch", x)]
+    assert len(places) == 2
