@@ -296,7 +296,7 @@ def test_one_row_at_a_time_where_a_processor_follows_it() -> None:
 def test_a_panel_stays_in_the_first_cache_by_choice(rows: int) -> None:
     """While all rows of a block pass by."""
     target = replace(named("x86-64-v4"), l1=48 << 10, l2=2 << 20)
-    case = matmul(rows, 1024, 1024)
+    case = matmul(rows, 1040, 1024)
     form = find_form(case.kernel, {})
     assert form is not None
     plan = make_plan(form, {}, target, case.constant)
@@ -307,7 +307,7 @@ def test_a_panel_stays_in_the_first_cache_by_choice(rows: int) -> None:
 
 
 def test_few_rows_go_by_getting_columns() -> None:
-    target, case = replace(named("x86-64-v4"), l1=48 << 10, l2=2 << 20), matmul(20, 512, 2048)
+    target, case = replace(named("x86-64-v4"), l1=48 << 10, l2=2 << 20), matmul(12, 512, 2048)
     form = find_form(case.kernel, {})
     assert form is not None
     plan = make_plan(form, {}, target, case.constant)

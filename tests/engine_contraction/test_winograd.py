@@ -23,7 +23,16 @@ from .cases import Case, binary, convolution, index, size_of
 from .test_prepared import TARGETS, Drawn, Strides, compare
 
 HOST = host()
-TWO_UNITS = replace(HOST, vector_bytes=64, registers=32, l1=48 << 10, l2=2 << 20, cores=2, units=2)
+TWO_UNITS = replace(
+    HOST,
+    cpu="sapphirerapids",
+    vector_bytes=64,
+    registers=32,
+    l1=48 << 10,
+    l2=2 << 20,
+    cores=2,
+    units=2,
+)
 """What choices are asked for, whatever machine this is."""
 
 
@@ -165,6 +174,13 @@ def test_cold_weights_are_worth_it_where_arithmetic_takes_longer() -> None:
     case = convolution(1, (512, 512), (7, 7), 3, pad=1)
     one = replace(TWO_UNITS, units=1, l1=32 << 10, l2=1 << 20)
     assert isinstance(choose(case.kernel, {}, one, case.constant), Winograd)
+
+
+def test_cold_weights_are_worth_it_where_sums_go_beside_products() -> None:
+    zen5 = replace(TWO_UNITS, cpu="znver5", l2=1 << 20)
+    for batch in (1, 8):
+        case = convolution(batch, (512, 512), (7, 7), 3, pad=1)
+        assert isinstance(choose(case.kernel, {}, zen5, case.constant), Winograd)
 
 
 def test_large_filters_are_not_kept_in_a_longer_form() -> None:

@@ -72,6 +72,13 @@ and shares lines with the next block's; by the same."""
 _SUMS, _WIDE_SUMS = 2.0, 4.0
 """Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
 halves."""
+_PAGES_OF_RESULTS = 40.0
+"""Cycles to store part of a line of results whose neighbours lie whole pages apart, on the same
+lines of the caches, and drive out each other until the next part of each is stored."""
+_LEAST_ROWS = 4
+"""Rows of tiles other than the best that are worth a try."""
+_HARDLY = 1.05
+"""How many times the cycles of the best tile others may take that are worth a try."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -362,7 +369,19 @@ def _clashes(plan: Plan, strides: Strides) -> float:
 
 def _storing(plan: Plan, strides: Strides) -> float:
     """Cycles per element of making results of sums."""
-    return 7.0 / _result_run(plan, strides) + (0.7 if plan.across else 0.0)
+    run = _result_run(plan, strides)
+    if not plan.across:
+        return 7.0 / run
+    each = _PAGES_OF_RESULTS if _has_pages_between(plan, strides) else 0.0
+    return (7.0 + each) / run + 0.7
+
+
+def _has_pages_between(plan: Plan, strides: Strides) -> bool:
+    """Whether results lie whole pages apart along the vector side."""
+    target = plan.form.kernel.targets[0]
+    groups = merge(plan.vector.indices, [target], strides).groups
+    step = flat_form(target, strides).steps.get(groups[-1][-1], 0) if groups else 0
+    return step != 0 and step * plan.form.dtype.numpy().itemsize % PAGE == 0
 
 
 def _result_run(plan: Plan, strides: Strides) -> float:
@@ -414,6 +433,21 @@ def best_tile(
     shapes = [(r, v) for r, v in tiles(target) if r <= most_rows]
     _, r, v = min((_tile_cost(rows, columns, r, v, lanes, target), r, v) for r, v in shapes)
     return min(r, rows), min(v, -(-columns // lanes))
+
+
+@functools.lru_cache(256)
+def good_tiles(
+    rows: int, columns: int, lanes: int, target: Target, most_rows: int = MOST_ROWS
+) -> tuple[tuple[int, int], ...]:
+    """For each number of vectors the tile that wastes least, if that is hardly more than the best
+    wastes; those of few rows read columns too often."""
+    found: dict[int, tuple[float, int]] = {}
+    for r, v in tiles(target):
+        if _LEAST_ROWS <= r <= min(most_rows, rows) and v <= -(-columns // lanes):
+            cost = (_tile_cost(rows, columns, r, v, lanes, target), r)
+            found[v] = min(cost, found.get(v, cost))
+    most = _HARDLY * min((cost for cost, _ in found.values()), default=0.0)
+    return tuple((r, v) for v, (cost, r) in found.items() if cost <= most)
 
 
 @functools.lru_cache(8)

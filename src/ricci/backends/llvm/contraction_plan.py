@@ -18,6 +18,7 @@ from .contraction_cost import (
     Costs,
     best_tile,
     estimate,
+    good_tiles,
     is_by_lanes,
     is_far,
     near_room,
@@ -39,6 +40,8 @@ MOST_CHUNKS = 4096
 """Chunks that a kernel has at most."""
 _FREE = 1 << 18
 """Elements that prepared panels may have in any case."""
+_CLEARLY = 0.992
+"""The part of the cycles of the tile that wastes least which another may take."""
 _STREAMS = 8
 """Rows of a big operand that are read at the same time, at least."""
 _PER_ROW = 4
@@ -156,7 +159,29 @@ def make_plan(form: Form, strides: Strides, target: Target, constant: frozenset[
     if form.words is not None:
         sides, target = sides[:1], form.words.room(target)
     plans = [p for a, b in sides for p in plans_of_sides(form, a, b, strides, target, constant)]
-    return min(plans, key=lambda plan: estimate(plan, strides, target))
+    cycles, _, best = min((estimate(p, strides, target), n, p) for n, p in enumerate(plans))
+    for other in _of_other_tiles(best, strides, target):
+        done = estimate(other, strides, target)
+        if done < cycles * _CLEARLY:
+            cycles, best = done, other
+    return best
+
+
+def _of_other_tiles(best: Plan, strides: Strides, target: Target) -> Iterator[Plan]:
+    """The same plan with other register tiles that waste hardly more: what packing, blocks and
+    results take may decide."""
+    if best.is_streamed or best.broadcast.extent == 1:
+        return
+    broadcast, vector, indices = best.broadcast, best.vector, best.depth.indices
+    depth = Depth(indices, 0, extent_of(indices[0]))
+    given = (best.form, broadcast, vector, best.broadcast_source, best.vector_source)
+    bytes_of = best.form.dtype.numpy().itemsize
+    most_rows = _most_rows(broadcast, best.broadcast_source, depth, strides, bytes_of, target)
+    for tile in good_tiles(broadcast.extent, vector.extent, best.lanes, target, most_rows):
+        if tile != (best.rows, best.vectors):
+            plan = _plan(*given, depth, strides, target, tile)
+            near = _near(plan, strides, target)
+            yield from [plan] if near is None else [plan, near]
 
 
 def plans_of_sides(
@@ -211,14 +236,15 @@ def _plan(
     depth: Depth,
     strides: Strides,
     target: Target,
+    tile: tuple[int, int] | None = None,
 ) -> Plan:
     lanes = target.lanes(form.dtype)
     bytes_of = form.dtype.numpy().itemsize
     asks = is_asked_ahead(broadcast, broadcast_source, _STREAMS, depth, strides, bytes_of, target)
-    apart = step_of(broadcast, broadcast.indices, strides) if broadcast_source == "direct" else 0
-    most_rows = MOST_APART if apart > 1 and apart * bytes_of % PAGE == 0 else MOST_ROWS
-    most_rows = min(_STREAMS, most_rows) if asks else most_rows
-    rows, vectors = best_tile(broadcast.extent, vector.extent, lanes, target, most_rows)
+    if tile is None:
+        most_rows = _most_rows(broadcast, broadcast_source, depth, strides, bytes_of, target)
+        tile = best_tile(broadcast.extent, vector.extent, lanes, target, most_rows)
+    rows, vectors = tile
     if broadcast.extent == 1:
         vectors = _vectors_of_row(-(-vector.extent // lanes), target)
     panel = vectors * lanes
@@ -250,6 +276,21 @@ def _plan(
         by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
     )
     return plan if streams else _with_blocks(plan, strides, target)
+
+
+def _most_rows(
+    broadcast: Operand,
+    source: Source,
+    depth: Depth,
+    strides: Strides,
+    bytes_of: int,
+    target: Target,
+) -> int:
+    """Rows of a register tile at most, of those that tiles read so."""
+    if is_asked_ahead(broadcast, source, _STREAMS, depth, strides, bytes_of, target):
+        return _STREAMS
+    apart = step_of(broadcast, broadcast.indices, strides) if source == "direct" else 0
+    return MOST_APART if apart > 1 and apart * bytes_of % PAGE == 0 else MOST_ROWS
 
 
 def _near(plan: Plan, strides: Strides, target: Target) -> Plan | None:

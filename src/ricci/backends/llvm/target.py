@@ -72,6 +72,18 @@ class Target:
         return self.long and self.cpu == "znver4"
 
     @property
+    def near_l3(self) -> bool:
+        """Whether the cache that cores share is that of a few neighbours, and gives each of them
+        tens of bytes in a cycle; others are a mesh of those of all cores."""
+        return self.cpu.startswith("znver")
+
+    @property
+    def adds_beside(self) -> bool:
+        """Whether a core adds two whole vectors, loads two and stores one in a cycle, beside its
+        multiply-adds."""
+        return self.near_l3 and not self.halves
+
+    @property
     def wide(self) -> bool:
         """Whether a core begins multiply-adds of more than 64 bytes in a cycle: less of what comes
         from the caches is covered by as much as is computed meanwhile."""

@@ -36,8 +36,9 @@ _MOST_VECTORS = 4
 _ELEMENTS, _PAIRS, _RESULTS = 75.0, 20.0, 40.0
 """Cycles for 16 vectors of sums and differences of elements, what it takes more to collect them
 from rows, and for four of results."""
-_SHORT = {False: 0.5, True: 1.0}
-"""The part of these that they take, by whether vectors are longer than 32 bytes."""
+_BESIDE, _SHORT = 0.4, 0.5
+"""The part of these that they take where whole vectors are added beside multiply-adds, and else
+where vectors have 32 bytes."""
 _FILTER = 45.0
 """Cycles for 16 vectors of sums and differences of a filter."""
 _CALL = 40.0
@@ -58,8 +59,8 @@ elements in memory for nine."""
 _SPILLED = 4.0
 """Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
 _FASTER = {False: 32.0, True: 1.0}
-"""How many times as many, again, by whether a core is wide: where it is not, all else takes twice
-the cycles, and the third cache gives four times as much in each, while products go on."""
+"""How many times as many, again, by whether a core is wide and the third cache is not near: else
+that gives several times as much in a cycle, while products go on."""
 _SLOWER = {False: 0.4, True: 1.0}
 """The same of what stays in no cache, by whether vectors are longer than 32 bytes."""
 
@@ -96,7 +97,7 @@ def _ways(
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
-        made = copying_of(whole.box, strides) + _elements(whole) * _SHORT[target.long]
+        made = copying_of(whole.box, strides) + _elements(whole) * _part(target)
         for rows, vectors in shapes:
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, rows, vectors, block, target)
@@ -155,7 +156,7 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     vectors = -(-w.lanes.length // plan.lanes)
     cycles = made
     for times, wide in equal_pieces(vectors, plan.vectors):
-        results = w.tiles * wide * _RESULTS * _SHORT[target.long]
+        results = w.tiles * wide * _RESULTS * _part(target)
         cycles += times * (_products(w, wide, target) + results)
         cycles += times * w.tall * TILE * _storing(w, wide)
     cycles += vectors * w.channels * _FILTER * w.late
@@ -165,8 +166,15 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     if w.panels * bytes_of + held <= near:
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
-    faster = _FASTER[target.wide] if w.stays else _SLOWER[target.long]
+    faster = _FASTER[target.wide and not target.near_l3] if w.stays else _SLOWER[target.long]
     return cycles + brought / (_BYTES * faster)
+
+
+def _part(target: Target) -> float:
+    """The part of the cycles of sums and differences that a processor takes."""
+    if target.long:
+        return _BESIDE if target.adds_beside else 1.0
+    return _SHORT
 
 
 def _elements(w: WinogradPlan) -> float:
