@@ -15,7 +15,7 @@ from ...dtypes import DType
 from ...ir import shapes
 from ...ir.loops import Reduce
 from ...ir.nodes import ONE, Binary, Expr, Index
-from ...ir.rewrite import accesses, used_locals, walk
+from ...ir.rewrite import accesses, used_locals
 from . import counts, emit_arith
 from .emit import FULL, Frame, Mask, Place, Point, Value
 from .emit_access import extent_of
@@ -23,7 +23,7 @@ from .emit_types import scalar_type, splat, vector_type, with_lanes
 from .mathlib_core import Reals
 from .nest_choice import choice_of, dtypes_of, with_steps
 from .nest_phase import runs_of
-from .nest_plan import Loop, Plan, interior
+from .nest_plan import Loop, Plan, interior, written_out
 from .nest_share import shares_of
 from .nest_stream import write_streamed
 from .sizes import Size, expression, lower, minus, size_of
@@ -71,7 +71,7 @@ class LoopNest(ABC):
         self.guarded = {
             x for x, (a, z) in self.interiors.items() if (a, z) != (0, size_of(x.extent))
         }
-        self.unrolled = self._unrolled()
+        self.unrolled = written_out(self.kernel, self.plan)
         self.runs: dict[int, int] = {}
         """Targets that are written as one, and how many."""
         if plan.vector is not None and plan.lanes > 1 and not plan.over_reduced:
@@ -90,21 +90,6 @@ class LoopNest(ABC):
         if vector is not None and vector.extent != size_of(vector.index.extent):
             merged.add(vector.index)
         return [x for x in loops if x not in merged]
-
-    def _unrolled(self) -> set[Index]:
-        """The innermost reduced loops that are written out."""
-        plan = self.plan
-        size = sum(1 for _ in walk(*self.kernel.values)) + 2
-        room = plan.unroll / (size * plan.rows * plan.vectors)
-        out: set[Index] = set()
-        if plan.over_reduced:
-            return out
-        for loop in reversed(plan.reduced):
-            room /= max(loop.extent, 1) if isinstance(loop.extent, int) else math.inf
-            if room < 1:
-                break
-            out.add(loop.index)
-        return out
 
     # ------------------------------------------------------------ outer loops
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Apply, Expr, Index, Local, Tensor
@@ -319,6 +319,26 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
             plan.rows = _even_rows(extent, max(1, min(most, room // plan.vectors, extent)))
             if of_vectors and plan.rows > 3:
                 plan.vectors = max(1, min(vectors, room // plan.rows))
+            elif not of_vectors and len(written_out(kernel, plan)) < len(plan.reduced):
+                # what rows share they read once if all terms of them are written out
+                narrow = replace(plan, vectors=1)
+                if len(written_out(kernel, narrow)) == len(plan.reduced):
+                    plan.vectors = 1
+
+
+def written_out(kernel: Reduce, plan: Plan) -> set[Index]:
+    """The innermost reduced loops that are written out."""
+    found: set[Index] = set()
+    if plan.over_reduced:
+        return found
+    size = sum(1 for _ in walk(*kernel.values)) + 2
+    room = plan.unroll / (size * plan.rows * plan.vectors)
+    for loop in reversed(plan.reduced):
+        room /= max(loop.extent, 1) if isinstance(loop.extent, int) else math.inf
+        if room < 1:
+            break
+        found.add(loop.index)
+    return found
 
 
 def is_torn(plan: Plan, use: Use) -> bool:
