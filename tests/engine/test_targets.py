@@ -75,7 +75,7 @@ def test_tiles_fill_the_registers(program: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", MULTIPLY_ADD)
 def test_windows_are_read_in_vectors(target: str) -> None:
-    """All nine terms of each of three or four rows at once, so that these read what they share once; the
+    """All nine terms of each of some rows at once, so that these read what they share once; the
     weights may be read from the stack where there are too few registers."""
     loop = _hottest("depthwise", target)
     assert loop.count(MULTIPLY_ADD[target]) >= 27
