@@ -5,8 +5,8 @@
 All sides of a row are called in turns in one process, with the same number of threads. The errors
 are those against PyTorch in float64. The share is what is reached of the nearest limit of this
 machine: multiply-adds, or the bytes of inputs, weights and outputs moved once. The loops that tell
-what the limits are, which only multiply and add, read, or copy as many bytes, take their turns with
-the sides of the row, so that all of them meet the same neighbours.
+what the limits are, which only multiply and add, read, write, or copy as many bytes, take their
+turns with the sides of the row, so that all of them meet the same neighbours.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ SOURCES = [
     cases_streaming,
     cases_quantised,
 ]
+
+
+_MOSTLY = 0.7
+"""The part of the bytes that are moved from which on a row mostly writes."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,8 @@ def bounds(case: Case, expected: Array, threads: int) -> tuple[int, dict[str, Li
     """Bytes that must be moved, and the limits of the machine.
 
     What is read once and hardly written is held against a loop that only reads, anything else
-    against one that copies; of as many bytes as the arrays have.
+    against one that copies, and what is hardly read against one that only writes, too; of as many
+    bytes as the arrays have.
     """
     size = 4 if expected.dtype == np.float64 else expected.dtype.itemsize
     held = sum(a.nbytes for a in [*case.inputs.values(), *case.weights.values()])
@@ -146,6 +151,8 @@ def bounds(case: Case, expected: Array, threads: int) -> tuple[int, dict[str, Li
     moved = (held if case.read is None else case.read) + written
     kind = "copy" if written * 8 >= moved else "read"
     limits = {kind: Limit(Loop(kind, threads, held + written), moved)}
+    if written > _MOSTLY * moved:
+        limits["write"] = Limit(Loop("write", threads, written), written)
     if case.flops:
         limits["FMA"] = Limit(Loop("compute", threads), case.flops)
     return moved, limits

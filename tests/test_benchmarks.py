@@ -98,6 +98,13 @@ def test_bytes_and_limits() -> None:
     assert copy.seconds(Timing(3.0, 2.0, 4.0)) == 3.0 * moved / copy.loop.amount
 
 
+def test_what_is_hardly_read_is_held_against_writing() -> None:
+    row = next(r for r in cases_streaming.rows() if r.name.startswith("nearest, twice as large"))
+    moved, limits = bounds(row.case(8), np.empty((1, 8, 16, 16)), 1)
+    assert set(limits) == {"copy", "write"}
+    assert limits["write"].amount == 4 * 8 * 16 * 16 == moved * 0.8
+
+
 def result(name: str, mine: float, others: dict[str, float], error: float = 1e-7) -> Result:
     row = Row("streaming", name, lambda: None, ())
     times = {"ricci": mine} | others

@@ -17,6 +17,7 @@ from ricci.ir.loops import Program
 from ricci.ir.work import work_of
 from ricci.passes.pipeline import lower
 from ricci.runtime.peak import Loop
+from ricci.runtime.pool import this_machine
 from ricci.runtime.profile import KernelProfile, Profile
 
 LAYER = """
@@ -165,6 +166,7 @@ def test_the_ordinary_code_looks_at_no_clock() -> None:
 @pytest.mark.parametrize("footprint", [1 << 16, 6 << 20, 80 << 20])
 def test_loops_move_what_they_say(footprint: int) -> None:
     copy, half = Loop("copy", 1, footprint), footprint // 2
+    lanes = this_machine().lanes(DType.FLOAT32)
     numbers = np.random.default_rng(0).random(half // 4, np.float32)
     (memory,) = copy.memory.view(np.float32)
     memory[: half // 4], memory[half // 4 :] = numbers, 0
@@ -173,6 +175,15 @@ def test_loops_move_what_they_say(footprint: int) -> None:
     assert not memory[half // 2 :].any() and copy.amount % (2 * half) == 0
     read = Loop("read", 1, footprint)
     assert read.amount % footprint == 0 and read.rate(1) > 0
+    write = Loop("write", 1, footprint)
+    (memory,) = write.memory.view(np.float32)
+    memory[: footprint // 4], memory[footprint // 4 :] = 3, 4
+    memory[: footprint // 4].reshape(8, -1)[:, :lanes] = numbers[:lanes]  # where pieces begin
+    write()
+    assert np.array_equal(
+        memory[: footprint // 4], np.tile(numbers[:lanes], footprint // 4 // lanes)
+    )
+    assert (memory[footprint // 4 :] == 4).all() and write.amount % footprint == 0
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.FLOAT64])

@@ -66,7 +66,7 @@ def _work_of(kind: str, footprint: int, dtype: DType) -> _Work:
 
 
 class Loop(Instance):
-    """A loop that does nothing but `compute`, `read`, or `copy`, on several threads.
+    """A loop that does nothing but `compute`, `read`, `write`, or `copy`, on several threads.
 
     `footprint` are about the bytes that it moves, again and again; a copy reads half of them.
     """

@@ -75,9 +75,10 @@ _NAMES = ("steps", "repeats", "piece", "pieces", "target")
 
 _CHAIN = "  %a@K@ = phi @V@ [ zeroinitializer, %again ], [ %b@K@, %loop ]"
 _FMA = "  %b@K@ = call @V@ @llvm.fma.@TAG@(@V@ %x, @V@ %x, @V@ %a@K@)"
-_LOAD = """  %s@K@ = mul i64 %length, @STREAM@
+_PLACE = """  %s@K@ = mul i64 %length, @STREAM@
   %w@K@ = add i64 %o, @PLACE@
-  %o@K@ = add i64 %s@K@, %w@K@
+  %o@K@ = add i64 %s@K@, %w@K@"""
+_LOAD = f"""{_PLACE}
   %p@K@ = getelementptr @V@, ptr %from, i64 %o@K@
   %v@K@ = load @V@, ptr %p@K@, align 64"""
 _ASK = """  %f@K@ = getelementptr i8, ptr %p@K@, i64 @AHEAD@
@@ -85,6 +86,7 @@ _ASK = """  %f@K@ = getelementptr i8, ptr %p@K@, i64 @AHEAD@
 _ADD = "  %b@K@ = fadd @V@ %a@K@, %v@K@"
 _STORE = """  %q@K@ = getelementptr @V@, ptr %to, i64 %o@K@
   store @V@ %v@K@, ptr %q@K@, align 64@HINT@"""
+_FILL = f"{_PLACE}\n{_STORE.replace('%v@K@', '%x')}"
 _KEEP = """  %e@K@ = getelementptr @V@, ptr %to, i64 @K@
   store @V@ %b@K@, ptr %e@K@, align 64"""
 
@@ -94,6 +96,8 @@ KINDS = {
     "read_ahead": (_CHAIN, f"{_LOAD}\n{_ASK}\n{_ADD}", _KEEP),
     "copy": ("", f"{_LOAD}\n{_STORE}", ""),
     "copy_ahead": ("", f"{_LOAD}\n{_ASK}\n{_STORE}", ""),
+    "write": ("", _FILL, ""),
+    "write_ahead": ("", _FILL, ""),
 }
 """What a step begins with, does, and is followed by, for every vector of it. What is `ahead` asks
 for elements of several streams before it reads them, and writes past the caches: faster beyond the
@@ -118,7 +122,7 @@ def loop_text(kind: str, lanes: int, scalar: str = "float") -> str:
         "TAG": f"v{lanes}{'f32' if scalar == 'float' else 'f64'}",
         "ROW": str(UNROLLED // streams),
         "AHEAD": str(AHEAD),
-        "HINT": ", !nontemporal !0" if kind == "copy_ahead" else "",
+        "HINT": ", !nontemporal !0" if kind in ("copy_ahead", "write_ahead") else "",
     }
     text = _LOOP
     for word, value in words.items():
