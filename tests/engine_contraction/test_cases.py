@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import contraction
+from ricci.backends.llvm.contraction_cost import MOST_APART, best_tile
 from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
 from ricci.backends.llvm.contraction_write import write_contraction
@@ -304,6 +305,31 @@ def test_a_panel_stays_in_the_first_cache_by_choice(rows: int) -> None:
     assert plan.row_block >= 128
     assert plan.depth.blocks > 4
     assert 24 << 10 < 4 * plan.panel * plan.depth.most < 42 << 10
+
+
+ZEN5 = replace(named("x86-64-v4"), cpu="znver5", l1=48 << 10, l2=1 << 20, cores=2)
+
+
+def test_tiles_are_chosen_with_their_blocks() -> None:
+    """The tile that wastes least, of 9 x 3, would make uneven blocks for two cores, or panels that
+    leave the first cache."""
+    case = matmul(49, 512, 2048)
+    form = find_form(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, ZEN5, case.constant)
+    assert (plan.rows, plan.vectors) != best_tile(49, 512, 16, ZEN5, MOST_APART)
+    assert 4 * plan.panel * plan.depth.most < ZEN5.l1
+    assert plan.blocks % 2 == 0
+
+
+@pytest.mark.parametrize("columns", [1024, 1040])
+def test_results_pages_apart_are_stored_in_few_pieces(columns: int) -> None:
+    """Where lines of results drive out each other, tiles are higher, or none is turned round."""
+    case = matmul(2048, columns, 1024)
+    form = find_form(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, ZEN5, case.constant)
+    assert (plan.across and plan.rows < 10) == (columns == 1040)
 
 
 def test_few_rows_go_by_getting_columns() -> None:
