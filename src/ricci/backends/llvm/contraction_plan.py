@@ -40,8 +40,9 @@ MOST_CHUNKS = 4096
 """Chunks that a kernel has at most."""
 _FREE = 1 << 18
 """Elements that prepared panels may have in any case."""
-_CLEARLY = 0.992
-"""The part of the cycles of the tile that wastes least which another may take."""
+_CLEARLY = 0.985
+"""The part of the cycles of the tile that wastes least which another may take: of smaller gains,
+half were losses."""
 _STREAMS = 8
 """Rows of a big operand that are read at the same time, at least."""
 _PER_ROW = 4
