@@ -20,7 +20,9 @@ from ricci.backends.llvm import image
 from ricci.backends.llvm.schedule import NO_SCHEDULES, Nest, Schedules
 from ricci.cli import main
 from ricci.diagnostics import Error
+from ricci.dtypes import DType, Types
 from ricci.runtime import tuning, tuning_file
+from ricci.runtime.tuning_problem import Problem
 
 TEXT = """
 def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }
@@ -128,6 +130,15 @@ def test_arrays_that_are_not_contiguous() -> None:
     found = tc.define(TEXT, options=result).tmm(a, B)
     np.testing.assert_allclose(found, A @ B.T, rtol=1e-4, atol=1e-4)
     assert tuning_file.read(tuning_file.where(None))[0].key.strides == ((0, (1, 20)),)
+
+
+def test_results_lie_as_those_of_calls_do() -> None:
+    """Big ones are in large pages, and begin with one: it is not the same to write to others."""
+    model = ricci.parse("def f(float(N,M) I) -> (O) { O(n,m) = I(n,m) * 2 }", "tc")
+    types = Types(DType.FLOAT32, DType.INT64)
+    subject = Problem(model.graph, {}, (draw(700, 600),), {}, types, False).subject(1)
+    result = subject.arguments()[-1]
+    assert result.ctypes.data % (2 << 20) == 0 and not result.any()
 
 
 def test_used_only_if_asked_for(built: list[Schedules]) -> None:

@@ -28,6 +28,7 @@ from ..ir.shapes import as_int
 from ..passes.memory import size_of
 from .arguments import Array
 from .instance import Instance, Loaded, Weights
+from .results import make_big_results
 
 LONGEST_TEXT = 600_000
 """Characters of the text of a kernel that is compiled at all."""
@@ -91,11 +92,14 @@ class Subject:
         return [_bytes_at(at, n) for n, at in zip(sizes, self.weights.kept, strict=False)]
 
     def arguments(self) -> list[Array]:
-        """The inputs and outputs of a call; variables that it changes in place are both."""
+        """The inputs and outputs of a call, which lie as those of calls do, if big in large pages.
+        Variables that it changes in place are both."""
         wanted = self.weights.loaded.outputs
         count = self.program.states
         first, made = len(self.inputs) - count, wanted[: len(wanted) - count]
-        outputs = [np.zeros(shape, dtype) for shape, dtype in made]
+        outputs = make_big_results(made)
+        for array in outputs:
+            array.fill(0)
         changed = [array.copy() for array in self.inputs[first:]]
         return [*self.inputs[:first], *changed, *outputs, *changed]
 
