@@ -173,8 +173,7 @@ def _of_other_tiles(best: Plan, strides: Strides, target: Target) -> Iterator[Pl
     results take may decide."""
     if best.is_streamed or best.broadcast.extent == 1:
         return
-    broadcast, vector, indices = best.broadcast, best.vector, best.depth.indices
-    depth = Depth(indices, 0, extent_of(indices[0]))
+    broadcast, vector, depth = best.broadcast, best.vector, _in_one_block(best.depth.indices)
     given = (best.form, broadcast, vector, best.broadcast_source, best.vector_source)
     bytes_of = best.form.dtype.numpy().itemsize
     most_rows = _most_rows(broadcast, best.broadcast_source, depth, strides, bytes_of, target)
@@ -324,7 +323,11 @@ def _depth(form: Form, operand: Operand, strides: Strides) -> Depth:
     if operand.access is not None:
         steps = flat_form(operand.access, strides).steps
         reduced.sort(key=lambda k: -abs(steps.get(k, 0)))
-    return Depth(tuple(reduced), 0, extent_of(reduced[0]))
+    return _in_one_block(tuple(reduced))
+
+
+def _in_one_block(reduced: tuple[Index, ...]) -> Depth:
+    return Depth(reduced, 0, extent_of(reduced[0]))
 
 
 def reduced_loops(form: Form) -> list[Index]:
