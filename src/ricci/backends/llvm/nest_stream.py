@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.loops import Reduce
-from ...ir.nodes import Tensor
+from ...ir.nodes import Access, Tensor
 from .emit import Frame
 from .emit_types import width
 from .nest_asked import asked_of
@@ -24,6 +24,9 @@ from .target import LINE
 
 AHEAD = 2048
 """Bytes ahead of what is read once."""
+_NEAR = 1024
+"""The same where several terms are read at a time: by itself the processor waits for less than it
+could where a term takes more instructions than one, for its window is full of them."""
 FARTHER, _LONG_ROW = 4096, 512
 """The same along rows of so many terms where the processor itself looks ahead, too."""
 _LEAST = 16
@@ -112,27 +115,43 @@ def write_either_way(targets: Sequence[Tensor], frame: Frame, body: Callable[[],
 
 def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
     """The large tensors that are read along the vectors, once."""
-    if plan.vector is None or plan.terms > 1:  # several rows at a time are found by themselves
+    if plan.vector is None or (plan.terms > 1 and _only_adds(kernel)):
         return {}
     only_reads = kernel.reduced and not is_stored_each_step(kernel)
     helps_itself = only_reads and frame.target is not None and frame.target.looks_ahead
-    if helps_itself and not (plan.over_reduced and likely(plan.vector.extent) >= _LONG_ROW):
+    long = plan.terms > 1 or (plan.over_reduced and likely(plan.vector.extent) >= _LONG_ROW)
+    if helps_itself and not long:
         return {}
     along, uses = plan.vector.index, uses_of(kernel, frame)
     read = [u for u in uses if not u.target and u.access.tensor not in frame.local]
-    accesses = {u.access for u in read}
+    with_terms = {u.access.tensor for u in read if _moves(u, kernel)}
+    accesses = {u.access for u in read if _moves(u, kernel) or u.access.tensor not in with_terms}
     tensors = [a.tensor for a in accesses]
     return {
-        u.access.tensor: FARTHER if helps_itself else _distance(u, plan)
+        u.access.tensor: _distance(u, plan, bool(helps_itself))
         for u in read
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
         if tensors.count(u.access.tensor) == 1 and is_read_once(u)
     }
 
 
-def _distance(use: Use, plan: Plan) -> int:
+def _moves(use: Use, kernel: Reduce) -> bool:
+    """Whether each term reads another element; the others' is among those, such as the first."""
+    return bool(use.form.others) or any(i in use.form.indices for i in kernel.reduced)
+
+
+def _only_adds(kernel: Reduce) -> bool:
+    """Whether terms are added as they are read."""
+    return kernel.op == "add" and all(isinstance(v, Access) for v in kernel.values)
+
+
+def _distance(use: Use, plan: Plan, helps_itself: bool) -> int:
     """How many bytes ahead: where terms are pages apart, what the next tile reads; caches have no
     room for more of so many pages."""
+    if plan.terms > 1:
+        return _NEAR
+    if helps_itself:
+        return FARTHER
     if is_torn(plan, use):
         return plan.vectors * plan.lanes * width(use.access.tensor.dtype)
     return AHEAD
