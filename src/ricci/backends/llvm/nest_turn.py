@@ -31,6 +31,9 @@ NEAR = 4
 """Elements this far apart are read by whole vectors without tiles."""
 SHORT_ROW = 512
 """Bytes of rows that are read, up to which long runs are written past the caches."""
+_TOGETHER, _NEAR_AHEAD = 2, 4 * LINE
+"""Lines that a longer row's tiles write next to one another where memory wants that
+(`Target.pairs`), and how many bytes further along the rows they ask."""
 LEAST_PIECES = 8
 ELEMENT_NS = 0.5
 
@@ -60,6 +63,8 @@ class TurnPlan:
     """Whether each vector is a line that is written past the caches, if it lies as it should."""
     ahead: tuple[int, ...] = ()
     """How many bytes further what is turned is asked for, if at all."""
+    cache: int = 2
+    """The cache that it is brought to."""
 
     @property
     def pieces(self) -> int:
@@ -121,7 +126,8 @@ def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None
 def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target) -> TurnPlan:
     """The plan past the caches, if all results are large and vectors whole lines. No cache keeps
     what is written then, so tiles follow each other in the order of what is read, and write no
-    runs, which go to as many pages as a tile has rows; but where only few are written.
+    runs, which go to as many pages as a tile has rows; but where only few are written, and for two
+    lines, which some memory takes together.
 
     The processor looks ahead along rows. Where they are short, it is behind when the next tiles
     begin, so these are asked for, if the second cache has room for both.
@@ -136,17 +142,21 @@ def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target)
     inside = [*order[order.index(plan.along) + 1 :], plan.across]
     row = math.prod(known(x) for x in inside) * width(plan.turned[0].tensor.dtype)
     tiles = row * plan.lanes * len(plan.turned)
-    block = 1
-    if row <= SHORT_ROW:
-        block = min(known(plan.along) // plan.lanes, max(1, target.l2 // 16 // tiles))
-    further = block * plan.lanes
-    ahead = [_step(forms[a], plan.along) * width(a.tensor.dtype) for a in plan.turned]
+    extent, cache = known(plan.along) // plan.lanes, 2
+    if row > SHORT_ROW and target.pairs:
+        block, cache = min(extent, _TOGETHER), 1
+        ahead = [_NEAR_AHEAD] * len(plan.turned)
+    else:
+        block = min(extent, max(1, target.l2 // 16 // tiles)) if row <= SHORT_ROW else 1
+        steps = [_step(forms[a], plan.along) * width(a.tensor.dtype) for a in plan.turned]
+        ahead = [block * plan.lanes * x for x in steps] if tiles <= target.l2 // 4 else []
     return replace(
         plan,
         streams=True,
         along_block=block,
         order=(*order, plan.across),
-        ahead=tuple(further * x for x in ahead) if tiles <= target.l2 // 4 else (),
+        ahead=tuple(ahead),
+        cache=cache,
     )
 
 
@@ -339,7 +349,7 @@ class TurnNest:
             here = {**places, plan.across.index: Place(row), plan.along.index: Place(start, k)}
             lines.append(self.frame.point(1, here).address(access).pointer)
             if ahead:
-                prefetch(self.b, lines[-1], ahead, 2)
+                prefetch(self.b, lines[-1], ahead, plan.cache)
         dtype = access.tensor.dtype
         return read_turned(self.b, memory_type(dtype), width(dtype), lines, plan.rows)
 

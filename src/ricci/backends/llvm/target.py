@@ -78,6 +78,11 @@ class Target:
         return self.cpu.startswith("znver")
 
     @property
+    def pairs(self) -> bool:
+        """Whether two lines next to one another go to memory in less time than two apart."""
+        return self.cpu == "znver5"
+
+    @property
     def adds_beside(self) -> bool:
         """Whether a core adds two whole vectors, loads two and stores one in a cycle, beside its
         multiply-adds."""
