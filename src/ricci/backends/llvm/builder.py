@@ -116,6 +116,16 @@ class Builder:
             self.root.values[text] = value
         return self.root.values[text]
 
+    def zeros(self, bytes: int) -> str:
+        """Memory that holds zeros, which nobody may write to."""
+        text = f"alloca <{bytes} x i8>, align 64"
+        known = text in self.root.values
+        place = self.reserve(text)
+        if not known:
+            store = f"store <{bytes} x i8> zeroinitializer, ptr {place}, align 64"
+            self._first.append(f"  {store}")
+        return place
+
     def depth(self, value: str) -> int:
         """How many scopes are around the definition of a value; 0 for literals."""
         owner = self._owner.get(value)
