@@ -8,6 +8,7 @@ the next row of results begin where those of this one end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Index, Tensor
@@ -110,8 +111,15 @@ def _windows(kernel: Reduce, plan: Plan, uses: Sequence[Use], frame: Frame) -> l
         if not use.inner or use.form.others or tensor in frame.local:
             continue
         if bytes > BEYOND * frame.target.l2 and not is_read_once(use):
-            found += behind(kernel, use, plan.vector.index, plan.lanes)
+            asked = behind(kernel, use, plan.vector.index, plan.lanes)
+            found += [replace(x, distance=_in_strip(plan, use, x.distance)) for x in asked]
     return found
+
+
+def _in_strip(plan: Plan, use: Use, distance: int) -> int:
+    """About the same distance, but in the same strip if there are any."""
+    step = use.form.steps.get(plan.outer[-1].index, 0) * width(use.access.tensor.dtype)
+    return distance if plan.strip is None or step <= 0 else max(1, distance // step) * step
 
 
 def behind(kernel: Reduce, use: Use, along: Index, lanes: int) -> list[Asked]:

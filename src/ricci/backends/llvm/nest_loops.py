@@ -288,6 +288,11 @@ class LoopNest(ABC):
         if plan.vector is None or plan.over_reduced:
             self._tile([Cell(places, FULL, ranges) for places in rows])
             return
+        if plan.strip is not None:
+            strip = rows[0][plan.strip.index]
+            first = counts.product(self.b, strip.base or strip.offset, plan.vectors)
+            self._vector_tile(rows, first, plan.vectors, ranges, border=False)
+            return
         index, lanes = plan.vector.index, plan.lanes
         extent = self.frame.count(plan.vector.extent)
         if limits is None and isinstance(extent, int) and self._is_regular(index, extent):

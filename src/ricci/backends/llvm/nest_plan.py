@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.loops import Reduce
-from ...ir.nodes import Access, Apply, Expr, Index, Local, Tensor
+from ...ir.nodes import Access, Apply, Expr, Index, Local, Tensor, integer
 from ...ir.rewrite import accesses, children, free_indices, walk
 from ...ir.special import SPECIAL
 from .emit import Frame
@@ -41,6 +41,8 @@ _FEW = 3
 """Vectors at once where there are functions and few registers: no room for the values of more."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
+_MOST_ROWS, _LEAST_CELLS = 13, 8
+"""Rows of the tiles of strips at most, and vectors at least, if there are so many."""
 LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
 _KEPT_BYTES, _LEAST_KEPT = 16 << 10, 16
@@ -93,6 +95,16 @@ class Plan:
     """Vectors of results whose accumulators are in memory while all of them take `terms` terms at
     a time, so that long stretches of each row are read; 0 if those of a tile are in registers."""
     terms: int = 1
+    strip: Loop | None = None
+    """Of the `outer` loops the one over strips of the vector's loop, of `vectors` vectors each, if
+    there is one: what is read is read again sooner if it is of few vectors."""
+
+    @property
+    def row(self) -> Size:
+        """Elements of the vector's loop that follow each other, or one if there is none."""
+        if self.vector is None:
+            return 1
+        return self.vector.extent if self.strip is None else self.vectors * self.lanes
 
 
 @dataclass(slots=True)
@@ -206,6 +218,7 @@ def make_plan(kernel: Reduce, frame: Frame, target: Target) -> Plan:
     plan = Plan(outer, reduced, vector, over_reduced, least_lanes(lanes, vector), fixed)
     _tile(kernel, plan, uses, target)
     _keep(kernel, plan, uses, target)
+    _cut_in_strips(kernel, plan, uses, target)
     share(kernel, plan)
     return plan
 
@@ -309,7 +322,7 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
         sharing = [_shares_vectors(plan, uses, x.index) for x in plan.outer]
         best = max(range(len(sharing)), key=lambda k: (sharing[k], k))
         plan.outer.append(plan.outer.pop(best))
-        extent = likely(plan.outer[-1].extent)
+        extent = _rows_inside(kernel, plan.outer[-1])
         shared, of_vectors = sharing[best]
         if shared and extent > 1:
             plan.vectors = min(vectors, 2)
@@ -326,6 +339,15 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
                     plan.vectors = 1
 
 
+def _rows_inside(kernel: Reduce, row: Loop) -> int:
+    """The steps of a loop where no window is beyond an end: those where one is are done one by
+    one."""
+    low, high = interior(kernel, row.index, {})
+    if row.extent != size_of(row.index.extent) or upper(minus(high, low)) <= 0:
+        return likely(row.extent)
+    return likely(minus(high, low))
+
+
 def written_out(kernel: Reduce, plan: Plan) -> set[Index]:
     """The innermost reduced loops that are written out."""
     found: set[Index] = set()
@@ -339,6 +361,76 @@ def written_out(kernel: Reduce, plan: Plan) -> set[Index]:
             break
         found.add(loop.index)
     return found
+
+
+def _cut_in_strips(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> None:
+    """Have windows over vectors of neighbours go down a strip of them, where the first cache does
+    not hold what a window covers of all."""
+    if plan.vector is None or plan.over_reduced or plan.kept or not plan.rows > 1:
+        return
+    read = [u for u in uses if _is_read_again(u, plan) and _varies(u, plan.vector.index)]
+    windows = [max((_window(u, x, plan) for u in read), default=0) for x in plan.outer[:-1]]
+    place = next((n for n, bytes in enumerate(windows) if bytes > target.l1 // 2), None)
+    if place is None:
+        return
+    rows, vectors = _tile_of_strip(kernel, plan, uses, target)
+    if can_strip(kernel, replace(plan, vectors=vectors)):
+        plan.rows, plan.vectors = rows, vectors
+        add_strip(plan, place)
+
+
+def _tile_of_strip(
+    kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target
+) -> tuple[int, int]:
+    """Rows and vectors: rather more rows, which share most of what they read, if that makes enough
+    sums that need not wait for each other."""
+    assert plan.vector is not None
+    count, row = likely(plan.vector.extent) // plan.lanes, plan.outer[-1]
+    tall = _shares_vectors(plan, uses, row.index)[1]
+    room = max(target.registers // 2 // max(len(kernel.accumulators), 1), 1)
+    extent = _rows_inside(kernel, row)
+    best = plan.rows, 1
+    for vectors in (n for n in range(1, plan.vectors + 1) if count % n == 0):
+        rows = plan.rows
+        if tall:
+            most = range(1, max(1, min(_MOST_ROWS, room // vectors, extent)) + 1)
+            rows = min(most, key=lambda n: (extent // n + extent % n, extent % n))
+        best = rows, vectors
+        if rows * vectors >= _LEAST_CELLS:
+            break
+    return best
+
+
+def _window(use: Use, loop: Loop, plan: Plan) -> int:
+    """Bytes from the first to the last row of a window that neighbours along a loop share rows of;
+    0 if there is none."""
+    steps, size = use.form.steps, width(use.access.tensor.dtype)
+    step = steps.get(loop.index, 0)
+    spans = [(steps.get(x.index, 0), x.extent) for x in plan.reduced if isinstance(x.extent, int)]
+    return max((apart * n * size for apart, n in spans if 0 < apart <= step < apart * n), default=0)
+
+
+def can_strip(kernel: Reduce, plan: Plan) -> bool:
+    """Whether the vector's loop can be cut in strips of whole tiles."""
+    vector = plan.vector
+    if vector is None or plan.over_reduced or plan.kept or not isinstance(vector.extent, int):
+        return False
+    loops = [*plan.outer, *plan.reduced]
+    if is_stored_each_step(kernel) or not all(isinstance(x.extent, int) for x in loops):
+        return False
+    if not plan.lanes * plan.vectors < vector.extent:
+        return False
+    whole = size_of(vector.index.extent)
+    is_free = vector.extent != whole or interior(kernel, vector.index, {}) == (0, whole)
+    return is_free and vector.extent % (plan.lanes * plan.vectors) == 0
+
+
+def add_strip(plan: Plan, place: int) -> None:
+    """Cut the vector's loop in strips, which are at a place among the outer loops."""
+    assert plan.vector is not None and isinstance(plan.vector.extent, int)
+    count = plan.vector.extent // (plan.lanes * plan.vectors)
+    plan.strip = Loop(Index("strip", integer(count)), count)
+    plan.outer.insert(place, plan.strip)
 
 
 def is_torn(plan: Plan, use: Use) -> bool:
@@ -490,7 +582,7 @@ def cost_of(exprs: Sequence[Expr]) -> float:
 def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
     """Divide the domain into chunks that are worth their while, or into at most so many."""
     points = math.prod(likely(x.extent) for x in plan.outer)
-    row = likely(plan.vector.extent) if plan.vector is not None else 1
+    row = likely(plan.row)
     terms = math.prod(likely(x.extent) for x in plan.reduced)
     tests = [] if kernel.condition is None else [kernel.condition]
     per_term = cost_of([*kernel.values, *tests]) * (1.0 if plan.over_reduced else 0.5)
@@ -542,7 +634,7 @@ def _blocks(plan: Plan, wanted: float) -> int:
         if plan.vector is None or plan.over_reduced:
             return 1
         unit = plan.lanes * max(plan.vectors, plan.kept)
-        return max(1, min(math.ceil(wanted), math.ceil(likely(plan.vector.extent) / unit)))
+        return max(1, min(math.ceil(wanted), math.ceil(likely(plan.row) / unit)))
     if plan.leading == len(plan.outer) - 1:
         row = plan.outer[plan.leading]
         return max(1, min(math.ceil(wanted), math.ceil(likely(row.extent) / plan.rows)))

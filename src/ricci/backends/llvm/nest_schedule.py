@@ -10,8 +10,10 @@ from .emit import Frame
 from .nest_plan import (
     Loop,
     Plan,
+    add_strip,
     can_keep,
     can_lie_along,
+    can_strip,
     lanes_of,
     least_lanes,
     loops_of,
@@ -34,10 +36,11 @@ def _numbers(kernel: Reduce) -> dict[Index, int]:
 def schedule_of(kernel: Reduce, plan: Plan) -> Nest:
     """The schedule that a plan for known sizes follows."""
     numbers = _numbers(kernel)
+    vector = -1 if plan.vector is None else numbers[plan.vector.index]
     return Nest(
-        -1 if plan.vector is None else numbers[plan.vector.index],
+        vector,
         plan.lanes,
-        tuple(numbers[x.index] for x in plan.outer),
+        tuple(vector if x is plan.strip else numbers[x.index] for x in plan.outer),
         tuple(numbers[x.index] for x in plan.reduced),
         plan.rows,
         plan.vectors,
@@ -66,8 +69,9 @@ def scheduled_plan(kernel: Reduce, schedule: Nest, frame: Frame, target: Target)
     if vector is not None:
         (reduced if over_reduced else outer).remove(vector)
     lanes = least_lanes(s.lanes, vector)
+    plain = tuple(k for k in s.outer if k != s.vector or over_reduced)
     plan = Plan(
-        _ordered(kernel, "outer", s.outer, outer, loops),
+        _ordered(kernel, "outer", plain, outer, loops),
         _ordered(kernel, "reduced", s.reduced, reduced, loops),
         vector, over_reduced, lanes, fixed, unroll=s.unroll,
     )  # fmt: skip
@@ -78,6 +82,10 @@ def scheduled_plan(kernel: Reduce, schedule: Nest, frame: Frame, target: Target)
         raise impossible("its accumulators cannot be kept in memory", kernel.name)
     if s.lanes > 4 * max(lanes_of(kernel, uses, target), 4):
         raise impossible(f"vectors of {s.lanes} elements are too long", kernel.name)
+    if plain != s.outer:
+        if len(plain) + 1 != len(s.outer) or not can_strip(kernel, plan):
+            raise impossible("its vectors cannot be done in strips", kernel.name)
+        add_strip(plan, s.outer.index(s.vector))
     share(kernel, plan, s.chunks)
     return plan
 

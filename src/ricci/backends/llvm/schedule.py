@@ -65,7 +65,8 @@ class Nest:
     Indices are numbered through domain and reduced indices; those that run as part of another have
     no loop. The loop over `vector` (-1: none) goes in steps of `lanes` elements, and `vectors` of
     these at once; of the `outer` loops, the outermost first, the last does `rows` steps at once.
-    The work is divided into at most `chunks`, and inner loops are written out as long as a tile has
+    Where `vector` is among them, its loop is cut in strips of `vectors`, and these are there. The
+    work is divided into at most `chunks`, and inner loops are written out as long as a tile has
     about `unroll` instructions. Accumulators of `kept` vectors are in memory, if that is not 0, and
     take `terms` terms at a time.
     """
