@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest, nest_asked, nest_plan, nest_stream
+from ricci.backends.llvm import nest, nest_asked, nest_plan, nest_stream, nest_uses
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.emit_access import Linear, extent_of
 from ricci.backends.llvm.emit_parts import Asked
-from ricci.backends.llvm.nest_plan import Use, uses_of
+from ricci.backends.llvm.nest_uses import Use, uses_of
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Reduce
@@ -150,7 +150,7 @@ def table_of(name: str, rng: np.random.Generator) -> list[np.ndarray]:
 @pytest.mark.parametrize("large", [1, 1 << 60])
 def test_results_of_tables(name: str, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same whether rows are asked for or not; and what is asked for is not looked for."""
-    monkeypatch.setattr(nest_plan, "LARGE", large)
+    monkeypatch.setattr(nest_uses, "LARGE", large)
     found = list[Asked]()
 
     def noted(kernel: Reduce, plan: nest_plan.Plan, frame: Frame) -> dict[Tensor, list[Asked]]:
@@ -204,3 +204,34 @@ def test_rows_of_terms(shape: tuple[int, int], on_zen: bool) -> None:
     for cpu, wanted in (("znver4", on_zen), ("skylake-avx512", True)):
         target = replace(host(), cpu=cpu)
         assert ("prefetch" in nest.generate(kernel, {}, target).text) == wanted
+
+
+STEPS = {
+    "sum": ("def f(float(M,N) X) -> (y) { y(j) +=! X(i,j) }", (64, 1 << 18), 0),
+    "maximum": ("def f(float(M,N) X) -> (y) { y(j) max=! X(i,j) }", (64, 1 << 18), 8),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_several_terms_at_a_time(name: str) -> None:
+    """The processor finds rows itself where each takes one instruction."""
+    text, shape, wanted = STEPS[name]
+    code = nest.generate(kernel_of(text, shape), {}, replace(host(), cpu="znver4")).text
+    assert code.count("call void @llvm.prefetch") == wanted
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((64, 1 << 18), 0), ((32768, 512), 1)])
+def test_choices_ask_as_sums_do(shape: tuple[int, int], axis: int) -> None:
+    """The first term, which is read before the others, does not count as another use."""
+    found = shape[1 - axis]
+    model = ricci.parse(
+        f"""import math; graph G {{
+            @input {{ x: real[{shape[0]}, {shape[1]}]; }}
+            @output {{ y: int[{found}]; }}
+            @compose {{ y = math.argmax{{axis={axis}, squeeze=true}}(x); }}
+        }}""",
+        "skriptnd",
+    )
+    (kernel,) = lower(model.graph, {}, Types(DType.FLOAT32, DType.INT64)).kernels
+    assert isinstance(kernel, Reduce)
+    assert "prefetch" in nest.generate(kernel, {}, replace(host(), cpu="znver4")).text

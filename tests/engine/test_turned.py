@@ -10,6 +10,13 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm.emit import Frame
+from ricci.backends.llvm.nest_turn import plan_turned
+from ricci.backends.llvm.target import Target
+from ricci.backends.llvm.targets import named
+from ricci.dtypes import DType, Types
+from ricci.ir.loops import Reduce
+from ricci.passes.pipeline import lower
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
@@ -58,6 +65,26 @@ def test_images_past_the_caches(shape: tuple[int, int, int]) -> None:
     x = np.random.default_rng(0).random(shape, np.float32)
     got = ricci.tc.define(text, threads=2)["f"](x)
     np.testing.assert_allclose(got, (x + x * x).transpose(0, 2, 1), 1e-6)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("shape", [(2048, 2064), (2064, 2048 + 16), (4096, 1040)])
+def test_two_lines_together(
+    shape: tuple[int, int], pairs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory wants that, whether it does here or not."""
+    monkeypatch.setenv("RICCI_NO_CACHE", "1")
+    monkeypatch.setattr(Target, "pairs", pairs)
+    model = ricci.parse(f"def f(float({shape[0]},{shape[1]}) X) -> (Y) {{ Y(j,i) = X(i,j) }}", "tc")
+    x = np.random.default_rng(0).random(shape, np.float32)
+    np.testing.assert_array_equal(model.compile(threads=2)(x), x.T)
+    (kernel,) = lower(model.graph, {}, Types(DType.FLOAT32, DType.INT64)).kernels
+    assert isinstance(kernel, Reduce)
+    target = named("x86-64-v4")
+    plan = plan_turned(kernel, Frame({}, target), target)
+    assert plan is not None and plan.streams
+    assert (plan.along_block, plan.cache) == ((2, 1) if pairs else (1, 2))
+    assert (plan.ahead == (256,)) == pairs
 
 
 @pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2), (2, 3, 1, 0)])

@@ -29,7 +29,7 @@ from .contraction_cost import best_tile
 from .contraction_form import find_form
 from .contraction_open_write import Outer, Variant, write_open
 from .kernels import KernelCode, Strides
-from .nest_plan import value_indices
+from .nest_uses import value_indices
 from .sizes import Size, lower, row_major, size_of, sizes_of, times, upper
 from .target import Target
 

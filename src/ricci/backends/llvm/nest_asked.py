@@ -18,7 +18,8 @@ from .emit_access import Linear, has_effect, linear
 from .emit_parts import Asked
 from .emit_types import width
 from .nest_choice import is_stored_each_step
-from .nest_plan import Loop, Plan, Use, is_large, is_read_once, uses_of
+from .nest_plan import Plan
+from .nest_uses import Loop, Use, is_large, is_read_once, uses_of
 from .sizes import likely, plus, product, size_of, sizes_of
 from .target import LINE
 
@@ -118,8 +119,10 @@ def _windows(kernel: Reduce, plan: Plan, uses: Sequence[Use], frame: Frame) -> l
 
 def _in_strip(plan: Plan, use: Use, distance: int) -> int:
     """About the same distance, but in the same strip if there are any."""
+    if plan.strip is None:
+        return distance
     step = use.form.steps.get(plan.outer[-1].index, 0) * width(use.access.tensor.dtype)
-    return distance if plan.strip is None or step <= 0 else max(1, distance // step) * step
+    return max(1, distance // step) * step if step > 0 else distance
 
 
 def behind(kernel: Reduce, use: Use, along: Index, lanes: int) -> list[Asked]:

@@ -29,8 +29,9 @@ from .emit_types import width
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .kernels import KernelCode, Prepare, Strides
-from .nest_plan import CHUNK_NS, MOST_CHUNKS, flat_form, is_large, make_plan
+from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
+from .nest_uses import flat_form, is_large
 from .packing import write_packing
 from .schedule import Chain
 from .sizes import likely, product, sizes_of

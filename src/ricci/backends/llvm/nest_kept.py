@@ -15,7 +15,8 @@ from ...ir.nodes import Index
 from .emit import FULL, Frame, Place
 from .emit_types import vector_type, width
 from .nest_loops import STRETCH, Bound, Cell, LoopNest, Places, Ranges
-from .nest_plan import Loop, Plan, kept_bytes
+from .nest_plan import Plan, kept_bytes
+from .nest_uses import Loop
 
 
 class KeptNest(LoopNest):

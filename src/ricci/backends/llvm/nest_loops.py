@@ -23,9 +23,10 @@ from .emit_types import scalar_type, splat, vector_type, with_lanes
 from .mathlib_core import Reals
 from .nest_choice import choice_of, dtypes_of, with_steps
 from .nest_phase import runs_of
-from .nest_plan import Loop, Plan, interior, written_out
+from .nest_plan import Plan, written_out
 from .nest_share import shares_of
 from .nest_stream import write_streamed
+from .nest_uses import Loop, interior
 from .sizes import Size, expression, lower, minus, size_of
 
 Bound = counts.Count

@@ -18,7 +18,7 @@ from ...ir.nodes import Access, Binary, Expr, Index, Local, Tensor, integer
 from ...ir.rewrite import Replaceable, accesses, has_guard, substitute, walk
 from .emit import Frame
 from .emit_access import Linear, is_division
-from .nest_plan import flat_form
+from .nest_uses import flat_form
 from .sizes import plus
 
 MOST_PHASES, MOST_TERMS = 16, 64

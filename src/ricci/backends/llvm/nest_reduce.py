@@ -14,7 +14,8 @@ from .nest_choice import better
 from .nest_extreme import Watch
 from .nest_kept import KeptNest
 from .nest_loops import STRETCH, Bound, Cell, Places
-from .nest_plan import Loop, Plan
+from .nest_plan import Plan
+from .nest_uses import Loop
 
 _AGAIN = ("min", "max", "and", "or")
 """Reductions to which a term may come twice: the last vector may begin earlier."""

@@ -8,7 +8,6 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Index
 from .emit import Frame
 from .nest_plan import (
-    Loop,
     Plan,
     add_strip,
     can_keep,
@@ -16,10 +15,9 @@ from .nest_plan import (
     can_strip,
     lanes_of,
     least_lanes,
-    loops_of,
     share,
-    uses_of,
 )
+from .nest_uses import Loop, loops_of, uses_of
 from .schedule import Nest, impossible
 from .target import Target
 
@@ -83,7 +81,8 @@ def scheduled_plan(kernel: Reduce, schedule: Nest, frame: Frame, target: Target)
     if s.lanes > 4 * max(lanes_of(kernel, uses, target), 4):
         raise impossible(f"vectors of {s.lanes} elements are too long", kernel.name)
     if plain != s.outer:
-        if len(plain) + 1 != len(s.outer) or not can_strip(kernel, plan):
+        twice = len(plain) + 1 != len(s.outer)
+        if twice or s.outer[-1] == s.vector or not can_strip(kernel, plan):
             raise impossible("its vectors cannot be done in strips", kernel.name)
         add_strip(plan, s.outer.index(s.vector))
     share(kernel, plan, s.chunks)

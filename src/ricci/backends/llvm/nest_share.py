@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from . import counts
 from .counts import Count
 from .emit import Frame
-from .nest_plan import CHUNK_NS, MOST_CHUNKS, Loop, Plan
+from .nest_plan import CHUNK_NS, MOST_CHUNKS, Plan
+from .nest_uses import Loop
 
 _PARTS = 16
 """Costs are counted in parts of a nanosecond."""

@@ -18,7 +18,8 @@ from .emit_types import width
 from .nest_asked import asked_of
 from .nest_choice import is_stored_each_step
 from .nest_phase import runs_of
-from .nest_plan import Plan, Use, is_large, is_read_once, is_torn, uses_of
+from .nest_plan import Plan, is_torn
+from .nest_uses import Use, is_large, is_read_once, uses_of
 from .sizes import likely
 from .target import LINE
 

@@ -19,8 +19,9 @@ from .emit import Frame, Place
 from .emit_access import Linear
 from .emit_memory import as_value, prefetch
 from .emit_types import memory_type, width, with_lanes
-from .nest_plan import CHUNK_NS, MOST_CHUNKS, Loop, Use, is_dynamic, lanes_of, loops_of, uses_of
+from .nest_plan import CHUNK_NS, MOST_CHUNKS, lanes_of
 from .nest_stream import is_wanted, write_either_way
+from .nest_uses import Loop, Use, is_dynamic, loops_of, uses_of
 from .target import LINE, Target
 
 PIECE_BYTES = 16

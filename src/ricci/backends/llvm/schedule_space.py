@@ -24,7 +24,7 @@ from .emit import Frame
 from .emit_access import extent_of
 from .kernels import Strides, choose
 from .matvec import write_dots
-from .nest_plan import loops_of, uses_of
+from .nest_uses import loops_of, uses_of
 from .schedule import Contraction, Dots, Nest, Schedule, Side, Source, Window, Winograd
 from .target import Target
 from .window_choice import choose_window
@@ -192,7 +192,17 @@ class KernelSpace:
         return replace(s, lane_block=scaled(s.lane_block, r))
 
     def _near_nest(self, s: Nest, r: random.Random) -> Nest:
-        choices = ("tile", "tile", "vector", "lanes", "outer", "reduced", "chunks", "unroll")
+        choices = (
+            "tile",
+            "tile",
+            "vector",
+            "lanes",
+            "outer",
+            "reduced",
+            "chunks",
+            "unroll",
+            "strips",
+        )
         match r.choice((*choices, "kept") if s.kept else choices):
             case "kept":
                 if r.random() < 0.3:
@@ -209,6 +219,9 @@ class KernelSpace:
                 return replace(s, lanes=scaled(s.lanes, r))
             case "outer":
                 return replace(s, outer=_shuffled(s.outer, r))
+            case "strips":
+                plain = tuple(k for k in s.outer if k != s.vector)
+                return replace(s, outer=plain if plain != s.outer else (s.vector, *plain))
             case "reduced":
                 return replace(s, reduced=_shuffled(s.reduced, r))
             case "chunks":
