@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -11,7 +12,7 @@ from ricci.backends.llvm import targets
 from ricci.backends.llvm.contraction_cost import tiles
 from ricci.backends.llvm.jit import assembly
 from ricci.backends.llvm.microkernel import Tile, call_tile, declarations, write_tile
-from ricci.backends.llvm.tile_step import steps_in_turn
+from ricci.backends.llvm.tile_step import steps_in_turn, vectors_ahead
 from ricci.dtypes import DType
 
 from ..engine.assembly import Loop, innermost
@@ -64,3 +65,13 @@ def test_all_rows_are_asked_for_once_in_a_line() -> None:
     loop = max(loops(6, 2, "asked for"), key=lambda x: x.count(PRODUCT))
     places = [x for x in loop.lines if re.search(r"^prefetch", x)]
     assert len(places) == 2
+
+
+@pytest.mark.parametrize(
+    ("cpu", "asks"), [("skylake-avx512", True), ("znver4", False), ("znver5", True)]
+)
+def test_vectors_are_asked_for_where_there_is_room(cpu: str, asks: bool) -> None:
+    target = replace(SHORT, cpu=cpu)
+    ahead = vectors_ahead(48, FLOAT32, target)
+    assert (ahead > 0) == asks
+    assert ahead % 48 == 0

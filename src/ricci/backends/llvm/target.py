@@ -83,6 +83,12 @@ class Target:
         return self.cpu == "znver5"
 
     @property
+    def asks_beside(self) -> bool:
+        """Whether lines that are asked for find places on their way to the first cache beside those
+        that the processor looks ahead at itself."""
+        return not self.looks_ahead or self.cpu == "znver5"
+
+    @property
     def adds_beside(self) -> bool:
         """Whether a core adds two whole vectors, loads two and stores one in a cycle, beside its
         multiply-adds."""

@@ -32,10 +32,10 @@ def ahead_of(step: int, dtype: DType) -> int:
 
 
 def vectors_ahead(step: int, dtype: DType, target: Target | None) -> int:
-    """The same of vectors that lie one behind the other; 0 if the processor looks ahead by itself.
-    What is asked for twice takes two of the few places for lines that are on their way to the first
-    cache, and loads wait for one."""
-    return 0 if target is not None and target.looks_ahead else ahead_of(step, dtype)
+    """The same of vectors that lie one behind the other; 0 if the processor looks ahead by itself,
+    and has few places for lines on their way to the first cache: what is asked for twice takes two
+    of them, and loads wait for one."""
+    return ahead_of(step, dtype) if target is None or target.asks_beside else 0
 
 
 def steps_in_turn(rows: int, vectors: int, target: Target | None) -> int:
