@@ -5,7 +5,9 @@ python -m benchmarks.charts FILE.json FOLDER
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -194,3 +196,8 @@ def draw_charts(folder: Path, data: Mapping[str, Any]) -> None:
     (folder / "roofline.svg").write_text(
         roofline([r for r in rows if r["flops"]], machine, caption)
     )
+
+
+if __name__ == "__main__":
+    results, charts = map(Path, sys.argv[1:])
+    draw_charts(charts, json.loads(results.read_text()))
