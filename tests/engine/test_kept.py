@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest_plan
+from ricci.backends.llvm import nest_plan, nest_uses
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.schedule import Nest, describe
 from ricci.backends.llvm.schedule_space import KernelSpace
@@ -39,7 +39,7 @@ SIZES = [(3, 40, 130), (37, 5, 400), (17, 16, 2048), (2, 19, 1000), (16, 1, 9000
 
 @pytest.fixture(autouse=True)
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nest_plan, "LARGE", 1 << 10)
+    monkeypatch.setattr(nest_uses, "LARGE", 1 << 10)
 
 
 def kernel_of(text: str, sizes: dict[str, int]) -> Reduce:

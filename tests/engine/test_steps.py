@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest_plan
+from ricci.backends.llvm import nest_uses
 
 from .assembly import innermost
 
@@ -186,7 +186,7 @@ def test_infinities_in_running_sums() -> None:
 @pytest.mark.parametrize("shape", [(64, 48), (3, 5, 32), (70, 16)])
 def test_results_past_the_caches(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Into memory that lies as vectors do, and into such that does not."""
-    monkeypatch.setattr(nest_plan, "LARGE", 1 << 10)
+    monkeypatch.setattr(nest_uses, "LARGE", 1 << 10)
     kind = f"real{shape_text(shape)}"
     last = len(shape) - 1
     body = f"s = math.add(a, b); n = nn.softmax{{axes=[{last}]}}(s); y = math.mul(n, b);"
@@ -214,14 +214,14 @@ def test_large_tensors_are_asked_for_ahead(
 ) -> None:
     program = ricci.parse(f"def f(float(40,60) x) -> (y) {{ {formula} }}", "tc")
     assert "prefetch" not in program.show("llvm", target="x86-64-v4")
-    monkeypatch.setattr(nest_plan, "LARGE", 1 << 10)
+    monkeypatch.setattr(nest_uses, "LARGE", 1 << 10)
     assert "prefetch" in program.show("llvm", target="x86-64-v4")
     x = np.random.default_rng(14).standard_normal((40, 60)).astype(np.float32)
     np.testing.assert_allclose(program.compile()(x), expected(x), rtol=1e-5, atol=1e-5)
 
 
 def test_what_is_read_in_part_or_again_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nest_plan, "LARGE", 1 << 10)
+    monkeypatch.setattr(nest_uses, "LARGE", 1 << 10)
     for formula in (
         "y(i) +=! x(k,i) where k in 0:9",
         "y(k,i) +=! x(k,i+j) where i in 0:48, j in 0:9",

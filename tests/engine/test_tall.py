@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest_plan
+from ricci.backends.llvm import nest_uses
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.nest_plan import make_plan
 from ricci.dtypes import Types
@@ -97,7 +97,7 @@ def test_of_caches_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_no_term_reads_again_is_no_reason_for_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """`Z(j)` is read before the loop over the terms, so parts need not share it."""
-    monkeypatch.setattr(nest_plan, "LARGE", 1 << 12)
+    monkeypatch.setattr(nest_uses, "LARGE", 1 << 12)
     body = "(m) { m(j) +=! (X(i, j) - Z(j)) * (X(i, j) - Z(j)) }"
     first = kernels_of(text_of(body), {"N": 512, "M": 256})[0]
     assert isinstance(first, Reduce)
