@@ -30,8 +30,9 @@ class Tile:
     operand moves by `b_step` per k, its vector `j` begins `j * lanes` on. Rows of the result are
     `c_row` apart. If `masked`, the last vector is read only where its lane is below `%live`.
     Elements are numbers, or `words` of several factors each. If `ahead`, the vectors so many
-    elements on are brought near, too (if `far`, only to the second cache); and if `rows_ahead`,
-    what is so many on from the rows.
+    elements on are brought near, too (if `far`, only to the second cache); if `rows_ahead`, what is
+    so many on from the rows; and if `beside`, so many lines of the cache in each step, one behind
+    the other, which others need: to the second.
     """
 
     dtype: DType
@@ -53,19 +54,24 @@ class Tile:
     no fast stores under a mask."""
     turn: int = 1
     """How many k are done in a turn, at least; those of words are done one by one."""
+    beside: int = 0
 
     @property
     def name(self) -> str:
         place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
         part = f".partial{self.stored or ''}" if self.partial else ""
-        kind = ".masked" * self.masked + part
+        kind = ".masked" * self.masked + part + ".beside" * bool(self.beside)
         return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
 
 
-def call_tile(tile: Tile, a: str, b: str, k: str, c: str, first: str, live: str = "0") -> str:
+def call_tile(
+    tile: Tile, a: str, b: str, k: str, c: str, first: str, live: str = "0", beside: str = ""
+) -> str:
     """The call of a tile's function. The result replaces what `c` holds if `first`, else it is
-    added to it; `k` may be zero."""
-    return f"call void @{tile.name}(ptr {a}, ptr {b}, i64 {k}, ptr {c}, i1 {first}, i64 {live})"
+    added to it; `k` may be zero. Lines are asked for from `beside` on."""
+    more = f", ptr {beside}" * bool(tile.beside)
+    arguments = f"ptr {a}, ptr {b}, i64 {k}, ptr {c}, i1 {first}, i64 {live}{more}"
+    return f"call void @{tile.name}({arguments})"
 
 
 def write_tile(tile: Tile) -> str:
@@ -108,9 +114,10 @@ class _Writer:
         )
 
     def text(self) -> str:
+        more = ", ptr %e" * bool(self.tile.beside)
         head = (
             f"define internal void @{self.tile.name}(ptr noalias readonly %a, ptr noalias readonly"
-            " %b, i64 %n, ptr noalias %c, i1 %first, i64 %live) noinline {"
+            f" %b, i64 %n, ptr noalias %c, i1 %first, i64 %live{more}) noinline {{"
         )
         self._entry()
         self._loops()
@@ -173,6 +180,8 @@ class _Writer:
         ]
         if t.rows_ahead and x == "k":
             self._ask(turn)
+        if t.beside:
+            self._ask_beside(x, turn)
         self._add(f"%{x}.a.next = getelementptr {s}, ptr %{x}.a, i64 {turn * t.a_step}")
         self._add(f"%{x}.b.next = getelementptr {s}, ptr %{x}.b, i64 {turn * t.b_step}")
         self._add(f"%{x}.n.next = add nuw nsw i64 %{x}.n, {turn}")
@@ -205,6 +214,15 @@ class _Writer:
         )
         for row in range(rows):
             self._ask_at(row, "%ask.a", t.rows_ahead + row * t.a_row)
+
+    def _ask_beside(self, x: str, turn: int) -> None:
+        """Bring near what others need."""
+        each = self.tile.beside * LINE
+        self._add(f"%{x}.e.o = mul nuw nsw i64 %{x}.n, {each}")
+        self._add(f"%{x}.e = getelementptr i8, ptr %e, i64 %{x}.e.o")
+        for n in range(turn * self.tile.beside):
+            self._add(f"%{x}.e{n} = getelementptr i8, ptr %{x}.e, i64 {n * LINE}")
+            self._add(f"call void @llvm.prefetch.p0(ptr %{x}.e{n}, i32 0, i32 2, i32 1)")
 
     def _ask_at(self, number: int, at: str, ahead: int) -> None:
         self._add(f"%ask{number}.p = getelementptr {self.scalar}, ptr {at}, i64 {ahead}")

@@ -181,7 +181,7 @@ def _elements(w: WinogradPlan) -> float:
     """Cycles of making the 16 matrices."""
     if w.along_channels:
         return w.tiles * -(-w.channels // w.plan.lanes) * _ELEMENTS
-    return w.channels * w.tall * -(-w.wide // w.plan.lanes) * (_ELEMENTS + _PAIRS)
+    return w.channels * w.tall * -(-w.wide // w.element_lanes) * (_ELEMENTS + _PAIRS)
 
 
 def _storing(w: WinogradPlan, vectors: int) -> float:

@@ -40,6 +40,8 @@ TAPS, TILE, POINTS = 3, 2, 16
 """The filter's length, the results of a tile along an index, and products for each tile."""
 _STRETCH = 96
 """Terms that are added one by one, at most."""
+_LATE_STRETCH = 40
+"""The same where an item makes filters' sums itself: fewer stay nearer."""
 _AGAIN = 2
 """How often sums of the same filters may be made in a call, so that they need not be kept."""
 _WINDOW = TILE + TAPS - 1
@@ -113,6 +115,13 @@ class WinogradPlan:
         return self.box.step(self.channel) == 1
 
     @property
+    def element_lanes(self) -> int:
+        """Lanes of vectors of elements: along rows as many as a line of tiles fills."""
+        if self.along_channels:
+            return self.plan.lanes
+        return min(self.plan.lanes, 1 << max(self.wide - 1, 3).bit_length())
+
+    @property
     def in_place(self) -> bool:
         """Whether elements are read from the tensor, not from a copy."""
         return self.box.packing is None
@@ -184,7 +193,8 @@ class WinogradPlan:
     @property
     def stretch(self) -> int:
         """Terms that are added one by one; there may be fewer left in the end."""
-        return -(-self.channels // -(-self.channels // _STRETCH))
+        most = _LATE_STRETCH if self.late else _STRETCH
+        return -(-self.channels // -(-self.channels // most))
 
     def late_matrix(self, vectors: int) -> int:
         """The same of the 16 matrices of filters that an item makes for a panel."""

@@ -102,8 +102,8 @@ class _Input:
     """Writes how the elements of tiles are read, summed up and stored."""
 
     def __init__(self, b: Builder, w: WinogradPlan) -> None:
-        self.b, self.w, self.lanes = b, w, w.plan.lanes
-        self.full, self.scalar = _types(w)
+        self.b, self.w, self.lanes = b, w, w.element_lanes
+        self.full, self.scalar = _types(w, self.lanes)
         self.down, self.right = w.apart
         self.arithmetic = _Arithmetic(b, self.full)
 
@@ -120,7 +120,7 @@ class _Input:
         """One vector for each of the matrices."""
         found = both_ways(square, self.arithmetic.of_elements)
         for number, value in enumerate(x for row in found for x in row):
-            _store(self.b, self.w, value, self._at(to, number * self.w.matrix))
+            _store(self.b, self.w, value, self._at(to, number * self.w.matrix), self.full)
 
     def _along_channels(self) -> None:
         b, w = self.b, self.w
@@ -257,17 +257,17 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
     return b.text()
 
 
-def _types(w: WinogradPlan) -> tuple[str, str]:
+def _types(w: WinogradPlan, lanes: int = 0) -> tuple[str, str]:
     scalar = scalar_type(w.plan.form.dtype)
-    return with_lanes(scalar, w.plan.lanes), scalar
+    return with_lanes(scalar, lanes or w.plan.lanes), scalar
 
 
 def _load(b: Builder, full: str, at: str, w: WinogradPlan) -> str:
     return b.op(f"load {full}, ptr {at}, align {width(w.plan.form.dtype)}")
 
 
-def _store(b: Builder, w: WinogradPlan, value: str, at: str) -> None:
-    full, _ = _types(w)
+def _store(b: Builder, w: WinogradPlan, value: str, at: str, full: str = "") -> None:
+    full = full or _types(w)[0]
     b.line(f"store {full} {value}, ptr {at}, align {width(w.plan.form.dtype)}")
 
 

@@ -18,7 +18,7 @@ from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .packing import Block, contiguous_depth, write_packing
-from .target import Target
+from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
 from .window_box import Cut, flat_number
 from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
@@ -212,16 +212,27 @@ class _Writer:
             self._lines(line.index, lane, live)
 
     def _late_products(self, panel: str, begin: int, vectors: int) -> None:
-        """The terms of a stretch of channels, whose filters' sums are made first."""
+        """The terms of a stretch of channels, whose filters' sums are made first. The filters of
+        the next are asked for in steps of the products, from the first of these on."""
         b, w, stride = self.b, self.w, vectors * self.plan.lanes
         count = min(w.stretch, w.channels - begin)
         own = element(b, self.scalar, panel, str(begin * TAPS * TAPS * stride))
         b.line(f"call void @{filter_function(vectors)}(ptr {own}, ptr {self.at[4]}, i64 {count})")
+        after = element(b, self.scalar, own, str(count * TAPS * TAPS * stride))
+        lines = TAPS * TAPS * stride * self.bytes // LINE
+        passes = -(-w.tiles // w.height)
+        each = -(-lines // (POINTS * passes))
         with b.loop(0, POINTS) as point:
             filters = times(b, point.index, w.late_matrix(vectors))
             filters = element(b, self.scalar, self.at[4], filters)
             for row, rows in self._rows():
-                self._tile(point.index, filters, begin, row, rows, vectors)
+                done = b.pure(f"udiv i64 {row}, {w.height}", row)
+                done = plus(b, times(b, point.index, passes), done)
+                ahead = times(b, done, count * each * LINE)
+                some = b.pure(f"icmp slt i64 {ahead}, {count * lines * LINE}", ahead)
+                asked = b.pure(f"getelementptr i8, ptr {after}, i64 {ahead}", after, ahead)
+                asked = b.pure(f"select i1 {some}, ptr {asked}, ptr {filters}", some, asked)
+                self._tile(point.index, filters, begin, row, rows, vectors, (each, asked))
 
     def _rows(self) -> Iterator[tuple[str, int]]:
         """Where the register tiles begin, and how many rows they have: loops over them."""
@@ -232,22 +243,31 @@ class _Writer:
             begin += count * rows
 
     def _tile(
-        self, point: str, filters: str, begin: int, row: str, rows: int, vectors: int
+        self,
+        point: str,
+        filters: str,
+        begin: int,
+        row: str,
+        rows: int,
+        vectors: int,
+        beside: tuple[int, str] = (0, ""),
     ) -> None:
-        """One register tile of one of the 16 products: the terms of a stretch."""
+        """One register tile of one of the products: the terms of a stretch. In each step it asks
+        for so many lines `beside`, from a place on."""
         b, w, plan = self.b, self.w, self.plan
         stride, (down, deep) = vectors * plan.lanes, w.steps
         tile = Tile(
             self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
-            ahead=vectors_ahead(stride, self.form.dtype, self.frame.target),
+            ahead=0 if w.late else vectors_ahead(stride, self.form.dtype, self.frame.target),
             turn=steps_in_turn(rows, vectors, self.frame.target),
+            beside=beside[0],
         )  # fmt: skip
         self.tiles[tile.name] = tile
         a = plus(b, times(b, point, w.matrix), plus(b, times(b, row, down), str(begin * deep)))
         c = plus(b, times(b, point, w.sums), times(b, row, plan.panel))
         a, c = element(b, self.scalar, self.at[1], a), element(b, self.scalar, self.at[2], c)
-        count = str(min(w.stretch, w.channels - begin))
-        b.line(call_tile(tile, a, filters, count, c, "true" if begin == 0 else "false"))
+        count, first = str(min(w.stretch, w.channels - begin)), "true" if begin == 0 else "false"
+        b.line(call_tile(tile, a, filters, count, c, first, beside=beside[1]))
 
     # ----------------------------------------------------------------- results
 
