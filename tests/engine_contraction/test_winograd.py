@@ -34,6 +34,7 @@ TWO_UNITS = replace(
     units=2,
 )
 """What choices are asked for, whatever machine this is."""
+ZEN_5 = replace(TWO_UNITS, cpu="znver5", l2=1 << 20)
 
 
 class Small(Drawn):
@@ -47,11 +48,12 @@ class Small(Drawn):
     def _three(self, name: str) -> tuple[Index, Index, Subscript, int]:
         """An index of places, one of the filter, the subscript of both, and the extent read."""
         place, kernel = index(name, self.r.choice([2, 3, 5, 6, 8, 9, 14, 17])), index(f"k{name}", 3)
-        pad = self.r.choice([0, 1, 1, 2])
-        e = binary("sub", binary("add", place, kernel), pad)
+        pad, stride = self.r.choice([0, 1, 1, 2]), self.r.choice([1, 1, 2])
+        first = binary("mul", place, 2) if stride == 2 else place
+        e = binary("sub", binary("add", first, kernel), pad)
         if self.r.random() < 0.2:  # the other way round
-            e = binary("add", binary("sub", place, kernel), 2 - pad)
-        extent = max(1, size_of(place) + 2 - 2 * pad)
+            e = binary("add", binary("sub", first, kernel), 2 - pad)
+        extent = max(1, stride * (size_of(place) - 1) + 3 - 2 * pad)
         return place, kernel, Subscript(e, Skip() if pad else None), extent
 
 
@@ -94,8 +96,12 @@ def check_random(seed: int, each: int) -> list[WinogradPlan]:
 
 
 def test_random_convolutions() -> None:
-    plans = [plan for seed in range(60) for plan in check_random(seed, 2)]
-    assert len(plans) > 20
+    plans = [plan for seed in range(120) for plan in check_random(seed, 2)]
+    assert len(plans) > 40
+    for turned in (True, False):  # vectors along channels, and along rows
+        strides = {(p.line.stride, p.row.stride) for p in plans if p.along_channels == turned}
+        assert strides == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    assert {p.element_lanes < p.plan.lanes for p in plans if not p.along_channels} == {True, False}
     assert {plan.along_channels for plan in plans} == {True, False}
     assert {plan.plan.across for plan in plans} == {True, False}
     assert {plan.box.packing is None for plan in plans} == {True, False}
@@ -148,12 +154,12 @@ def test_a_large_image_is_computed_so_by_choice() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        convolution(1, (64, 64), (28, 28), 3, pad=1, stride=2),
+        convolution(1, (64, 64), (28, 28), 3, pad=1, stride=3),
         convolution(1, (64, 64), (28, 28), 3, pad=2, dilation=2),
         convolution(1, (64, 64), (28, 28), 5, pad=2),
         replace(convolution(1, (64, 64), (28, 28), 3, pad=1), constant=frozenset()),
     ],
-    ids=["stride", "dilation", "five", "not constant"],
+    ids=["stride of three", "dilation", "five", "not constant"],
 )
 def test_what_has_no_such_filter_is_not_computed_so(case: Case) -> None:
     assert not isinstance(choose(case.kernel, {}, HOST, case.constant), Winograd)
@@ -177,10 +183,17 @@ def test_cold_weights_are_worth_it_where_arithmetic_takes_longer() -> None:
 
 
 def test_cold_weights_are_worth_it_where_sums_go_beside_products() -> None:
-    zen5 = replace(TWO_UNITS, cpu="znver5", l2=1 << 20)
     for batch in (1, 8):
         case = convolution(batch, (512, 512), (7, 7), 3, pad=1)
-        assert isinstance(choose(case.kernel, {}, zen5, case.constant), Winograd)
+        assert isinstance(choose(case.kernel, {}, ZEN_5, case.constant), Winograd)
+
+
+def test_every_second_place_is_computed_so_by_choice() -> None:
+    for channels, size in ((128, 56), (256, 28)):
+        case = convolution(1, (channels, channels), (size, size), 3, pad=1, stride=2)
+        chosen = choose(case.kernel, {}, ZEN_5, case.constant)
+        assert isinstance(chosen, Winograd)
+        compare(case, chosen, {}, HOST)
 
 
 def test_large_filters_are_not_kept_in_a_longer_form() -> None:

@@ -16,7 +16,6 @@ from .schedule import Side, Winograd
 from .target import Target
 from .window_cost import copying_of
 from .winograd_plan import (
-    POINTS,
     TAPS,
     TILE,
     Filter,
@@ -33,9 +32,9 @@ _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
 """Vectors of a register tile that are worth a try."""
-_ELEMENTS, _PAIRS, _RESULTS = 75.0, 20.0, 40.0
-"""Cycles for 16 vectors of sums and differences of elements, what it takes more to collect them
-from rows, and for four of results."""
+_ELEMENTS, _PAIRS, _RESULTS = 4.7, 1.25, 2.5
+"""Cycles for a vector of sums and differences of elements, what it takes more to collect it from
+rows, and for that of a product which goes into results."""
 _BESIDE, _SHORT = 0.4, 0.5
 """The part of these that they take where whole vectors are added beside multiply-adds, and else
 where vectors have 32 bytes."""
@@ -156,7 +155,7 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     vectors = -(-w.lanes.length // plan.lanes)
     cycles = made
     for times, wide in equal_pieces(vectors, plan.vectors):
-        results = w.tiles * wide * _RESULTS * _part(target)
+        results = w.tiles * wide * w.points * _RESULTS * _part(target)
         cycles += times * (_products(w, wide, target) + results)
         cycles += times * w.tall * TILE * _storing(w, wide)
     cycles += vectors * w.channels * _FILTER * w.late
@@ -178,10 +177,11 @@ def _part(target: Target) -> float:
 
 
 def _elements(w: WinogradPlan) -> float:
-    """Cycles of making the 16 matrices."""
+    """Cycles of making the matrices of elements."""
     if w.along_channels:
-        return w.tiles * -(-w.channels // w.plan.lanes) * _ELEMENTS
-    return w.channels * w.tall * -(-w.wide // w.element_lanes) * (_ELEMENTS + _PAIRS)
+        return w.points * w.tiles * -(-w.channels // w.plan.lanes) * _ELEMENTS
+    vectors = w.points * w.channels * w.tall * -(-w.wide // w.element_lanes)
+    return vectors * (_ELEMENTS + _PAIRS)
 
 
 def _storing(w: WinogradPlan, vectors: int) -> float:
@@ -194,9 +194,9 @@ def _storing(w: WinogradPlan, vectors: int) -> float:
 
 
 def _products(w: WinogradPlan, vectors: int, target: Target) -> float:
-    """Cycles of the 16 products for a panel."""
+    """Cycles of the products for a panel."""
     cycles = 0.0
     for times, rows in equal_pieces(w.tiles, w.height):
         work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
         cycles += times * (w.channels * (max(work, latency, rows + vectors) / 2 + 0.8) + _CALL)
-    return POINTS * cycles
+    return w.points * cycles

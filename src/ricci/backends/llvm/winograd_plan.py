@@ -1,8 +1,8 @@
 """Sums of products with a small constant filter by fewer products: Winograd's F(2x2, 3x3).
 
-    result[y, x] = sum over c, i, j of  d[c, y + i, x + j] * g[c, i, j]      (i, j < 3)
+    result[y, x] = sum over c, i, j of  d[c, s y + i, t x + j] * g[c, i, j]      (i, j < 3)
 
-Two results of a filter of three need four products instead of six, `A (G g * B d)`, where
+Where s is 1, two results of a filter of three need four products, not six: `A (G g * B d)`, where
 
     B d = (d0 - d2, d1 + d2, d2 - d1, d1 - d3)
     G g = (g0, (g0 + g1 + g2) / 2, (g0 - g1 + g2) / 2, g2)
@@ -10,11 +10,19 @@ Two results of a filter of three need four products instead of six, `A (G g * B 
 
 (S. Winograd, Arithmetic complexity of computations, 1980; A. Lavin and S. Gray, Fast algorithms for
 convolutional neural networks, 2016, section 4). Done along y and x, four results take 16 products
-for each c instead of 36. B d is computed once for all results with other g, and A once for
-all c; so what remains are 16 products of matrices, of tiles x c by c x lanes, the lanes being the
-index that only the constant g gives to the result. `G g` is arranged in panels ahead of time; or
-g is, where it does not stay in a core's cache and each panel is read once a call. Then `G g` is
-made when it is needed, for a stretch of channels: nine elements come from far away, not 16.
+for each c instead of 36. Where a result is two elements from the next, the filter's ends see each
+second element and its middle those between, and two results need five products instead of six:
+
+    B d = (d0 - d2, d2, d4 - d2, d1, d3)
+    G g = (g0, g0 + g2, g2, g1, g1)
+    A m = (m0 + m1 + m3, m1 + m2 + m4)
+
+Four results take 25 products, with 16 sums of the filter. B d is computed once for all results with
+other g, and A once for all c; so what remains are 16 or 25 products of matrices, of tiles x c by
+c x lanes, the lanes being the index that only the constant g gives to the result. `G g` is arranged
+in panels ahead of time; or g is, where it does not stay in a core's cache and each panel is read
+once a call. Then `G g` is made when it is needed, for a stretch of channels: nine elements come
+from far away, not 16.
 """
 
 from __future__ import annotations
@@ -36,30 +44,41 @@ from .target import Target
 from .window_box import Cut, Staged, access_of, staged
 from .window_plan import grain_of, is_affine, is_given
 
-TAPS, TILE, POINTS = 3, 2, 16
-"""The filter's length, the results of a tile along an index, and products for each tile."""
+TAPS, TILE, SUMS = 3, 2, 4
+"""The filter's length, the results of a tile along an index, and the sums of a filter."""
 _STRETCH = 96
 """Terms that are added one by one, at most."""
 _LATE_STRETCH = 40
 """The same where an item makes filters' sums itself: fewer stay nearer."""
 _AGAIN = 2
 """How often sums of the same filters may be made in a call, so that they need not be kept."""
-_WINDOW = TILE + TAPS - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One of the two directions of the filter: an index of the result, and that of three values
-    which goes with it, against it if `flipped`."""
+    which goes with it, against it if `flipped`. From one result to the next it moves on by `stride`
+    elements, one or two."""
 
     own: Index
     tap: Index
     dimension: int
     flipped: bool
+    stride: int
 
     @property
     def tiles(self) -> int:
         return -(-extent_of(self.own) // TILE)
+
+    @property
+    def pitch(self) -> int:
+        """Elements from tile to tile."""
+        return TILE * self.stride
+
+    @property
+    def points(self) -> int:
+        """Elements that a tile reads, and products of it."""
+        return self.pitch - self.stride + TAPS
 
     def first(self, access: Access) -> int:
         """Where the elements of the first tile begin in a tensor."""
@@ -129,9 +148,12 @@ class WinogradPlan:
     @property
     def apart(self) -> tuple[int, int]:
         """How far apart neighbouring lines are where elements are read, and neighbouring rows."""
-        if self.in_place:
-            return self.box.step(self.line.own), self.box.step(self.row.own)
-        return self.box.step(self.lines.index), self.box.step(self.rows.index)
+        return abs(self.box.step(self.line.tap)), abs(self.box.step(self.row.tap))
+
+    @property
+    def points(self) -> int:
+        """Products for a tile."""
+        return self.line.points * self.row.points
 
     @property
     def pitch(self) -> int:
@@ -142,14 +164,14 @@ class WinogradPlan:
 
     @property
     def matrix(self) -> int:
-        """From one of the 16 matrices to the next: an odd number of vectors, so that their elements
+        """From one of the matrices of elements to the next: an odd number of vectors, so that they
         are not on the same lines of the cache."""
         rows = self.tiles if self.along_channels else self.channels
         return _odd(rows * self.pitch + self.plan.lanes, self.plan.lanes)
 
     @property
     def sums(self) -> int:
-        """The same of the 16 products."""
+        """The same of their products."""
         return _odd(self.tiles * self.plan.panel, self.plan.lanes)
 
     @property
@@ -160,7 +182,7 @@ class WinogradPlan:
     @property
     def is_large(self) -> bool:
         """Whether the sums of all filters do not stay in a core's cache."""
-        of_filter = POINTS * self.channels * self.plan.padded * width(self.plan.form.dtype)
+        of_filter = SUMS * SUMS * self.channels * self.plan.padded * width(self.plan.form.dtype)
         return of_filter > self.near
 
     @property
@@ -183,7 +205,7 @@ class WinogradPlan:
     @property
     def arranged(self) -> int:
         """Elements of the prepared constant for a channel and a lane."""
-        return TAPS * TAPS if self.late else POINTS
+        return TAPS * TAPS if self.late else SUMS * SUMS
 
     @property
     def panels(self) -> int:
@@ -226,8 +248,9 @@ class WinogradPlan:
         """Elements of a copied box, of the matrices, of their products, of a line of tiles of
         results, and of the sums of filters."""
         results = TILE * TILE * self.wide * self.plan.panel
-        filters = POINTS * self.late_matrix(self.plan.vectors) * self.late
-        return self.box.elements, POINTS * self.matrix, POINTS * self.sums, results, filters
+        filters = SUMS * SUMS * self.late_matrix(self.plan.vectors) * self.late
+        matrices, sums = self.points * self.matrix, self.points * self.sums
+        return self.box.elements, matrices, sums, results, filters
 
 
 def _odd(elements: int, lanes: int) -> int:
@@ -297,9 +320,10 @@ def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
         if len(steps) != 2 or len(own) != 1 or len(taps) != 1:
             continue
         alone = all(sum(i in other for other in used) == 1 for i in steps)
-        unit = steps[own[0]] == 1 and abs(steps[taps[0]]) == 1
-        if alone and unit and extent_of(taps[0]) == TAPS and extent_of(own[0]) > 1:
-            yield Axis(own[0], taps[0], dimension, steps[taps[0]] < 0)
+        stride, unit = steps[own[0]], abs(steps[taps[0]]) == 1
+        small = extent_of(taps[0]) == TAPS and extent_of(own[0]) > 1
+        if alone and unit and small and stride in (1, 2):
+            yield Axis(own[0], taps[0], dimension, steps[taps[0]] < 0, stride)
 
 
 def plan_of(
@@ -379,7 +403,8 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     steps = flat_form(access, strides).steps
     if _may_read_in_place(f, access):
         whole = extent_of(f.channel) % lanes == 0
-        if (steps.get(f.channel) == 1 and whole) or (steps.get(f.row.own) == 1 and target.masks):
+        along_rows = abs(steps.get(f.row.tap, 0)) == 1
+        if (steps.get(f.channel) == 1 and whole) or (along_rows and target.masks):
             return Staged(access, steps, 0, None, 0, 0)
     subscripts = list(access.subscripts)
     for axis, cut in zip((f.line, f.row), blocks, strict=True):
@@ -388,7 +413,7 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
         subscripts[axis.dimension] = replace(s, index=index, rule=Skip())
     operand = replace(f.broadcast, value=replace(access, subscripts=tuple(subscripts)))
     for along in (f.channel, blocks[1].index):
-        if steps.get(f.row.own if along is blocks[1].index else along) == 1:
+        if abs(steps.get(f.row.tap if along is blocks[1].index else along, 0)) == 1:
             return staged(f.form, operand, along, lanes, f.fixed, blocks, strides)
     return "vectors would not be contiguous"
 

@@ -20,7 +20,7 @@ from .packing import evaluate, store_step
 from .winograd_plan import TAPS, TILE, Axis, WinogradPlan
 
 Values = Sequence[str]
-_WINDOW = TILE + TAPS - 1
+Square = Sequence[Values]
 _AHEAD = 8192
 """Bytes ahead of filters that are brought near meanwhile: they come from far away."""
 _UNROLLED = 4
@@ -28,10 +28,10 @@ _UNROLLED = 4
 
 
 class _Arithmetic:
-    """Sums and differences of vectors."""
+    """Sums and differences of vectors, along an axis."""
 
-    def __init__(self, b: Builder, full: str) -> None:
-        self.b, self.full = b, full
+    def __init__(self, b: Builder, full: str, axis: Axis) -> None:
+        self.b, self.full, self.apart = b, full, axis.stride > 1
 
     def add(self, x: str, y: str) -> str:
         return self.b.op(f"fadd {self.full} {x}, {y}")
@@ -41,11 +41,15 @@ class _Arithmetic:
 
     def of_elements(self, d: Values) -> list[str]:
         """B d."""
+        if self.apart:
+            return [self.sub(d[0], d[2]), d[2], self.sub(d[4], d[2]), d[1], d[3]]
         sides = self.add(d[1], d[2]), self.sub(d[2], d[1])
         return [self.sub(d[0], d[2]), *sides, self.sub(d[1], d[3])]
 
     def of_products(self, m: Values) -> list[str]:
         """A m."""
+        if self.apart:
+            return [self.add(m[n], self.add(m[n + 1], m[n + 3])) for n in range(2)]
         return [
             self.add(m[0], self.add(m[1], m[2])),
             self.sub(self.sub(m[1], m[2]), m[3]),
@@ -54,14 +58,20 @@ class _Arithmetic:
     def of_filter(self, g: Values, half: str) -> list[str]:
         """G g."""
         ends = self.add(g[0], g[2])
+        if self.apart:
+            return [g[0], ends, g[2], g[1]]
         middle = [self.add(ends, g[1]), self.sub(ends, g[1])]
         return [g[0], *(self.b.op(f"fmul {self.full} {x}, {half}") for x in middle), g[2]]
 
 
-def both_ways(square: Sequence[Values], along: Callable[[Values], list[str]]) -> list[list[str]]:
-    """A transform of the columns of a square, and then of its rows."""
-    columns = [along(column) for column in zip(*square, strict=True)]
-    return [along(row) for row in zip(*columns, strict=True)]
+_Transform = Callable[[_Arithmetic, Values], list[str]]
+
+
+def both_ways(b: Builder, full: str, w: WinogradPlan, square: Square, along: _Transform) -> Square:
+    """A transform of the columns of a square of vectors, and then of its rows."""
+    line, row = _Arithmetic(b, full, w.line), _Arithmetic(b, full, w.row)
+    columns = [along(line, column) for column in zip(*square, strict=True)]
+    return [along(row, values) for values in zip(*columns, strict=True)]
 
 
 def input_function() -> str:
@@ -86,7 +96,6 @@ def write_input(w: WinogradPlan) -> str:
     return _zeros(w) + b.text()
 
 
-_FOUR = range(_WINDOW)
 _ZEROS = "@kernel.winograd.zeros"
 
 
@@ -105,7 +114,6 @@ class _Input:
         self.b, self.w, self.lanes = b, w, w.element_lanes
         self.full, self.scalar = _types(w, self.lanes)
         self.down, self.right = w.apart
-        self.arithmetic = _Arithmetic(b, self.full)
 
     def write(self) -> None:
         if self.w.along_channels:
@@ -116,9 +124,9 @@ class _Input:
     def _at(self, pointer: str, offset: str | int) -> str:
         return element(self.b, self.scalar, pointer, str(offset))
 
-    def _store(self, square: Sequence[Values], to: str) -> None:
+    def _store(self, square: Square, to: str) -> None:
         """One vector for each of the matrices."""
-        found = both_ways(square, self.arithmetic.of_elements)
+        found = both_ways(self.b, self.full, self.w, square, _Arithmetic.of_elements)
         for number, value in enumerate(x for row in found for x in row):
             _store(self.b, self.w, value, self._at(to, number * self.w.matrix), self.full)
 
@@ -126,10 +134,13 @@ class _Input:
         b, w = self.b, self.w
         with b.loop(0, w.tall) as y, b.loop(0, w.wide) as x:
             tile = plus(b, times(b, y.index, w.wide), x.index)
-            corner = times(b, y.index, TILE * self.down)
-            at = self._at("%d", plus(b, corner, times(b, x.index, TILE * self.right)))
+            corner = times(b, y.index, w.line.pitch * self.down)
+            at = self._at("%d", plus(b, corner, times(b, x.index, w.row.pitch * self.right)))
             to = self._at("%v", times(b, tile, w.pitch))
-            inner = [[self._at(at, i * self.down + j * self.right) for j in _FOUR] for i in _FOUR]
+            points = range(w.line.points), range(w.row.points)
+            inner = [
+                [self._at(at, i * self.down + j * self.right) for j in points[1]] for i in points[0]
+            ]
             if not w.in_place:
                 self._channels(inner, to)
                 return
@@ -141,17 +152,20 @@ class _Input:
             with arms.other():
                 self._channels(
                     [
-                        [self._or_zeros(inner[i][j], self._all([lines[i], rows[j]])) for j in _FOUR]
-                        for i in _FOUR
+                        [
+                            self._or_zeros(pointer, self._all([line, row]))
+                            for pointer, row in zip(inside, rows, strict=True)
+                        ]
+                        for inside, line in zip(inner, lines, strict=True)
                     ],
                     to,
                 )
 
     def _there(self, axis: Axis, first: str, tile: str) -> list[str]:
-        """Which of the four places of a tile along an axis are in the tensor."""
+        """Which of the places of a tile along an axis are in the tensor."""
         b, extent = self.b, axis.extent(self.w.box.access)
-        place = plus(b, first, times(b, tile, TILE))
-        places = [plus(b, place, str(k)) for k in _FOUR]
+        place = plus(b, first, times(b, tile, axis.pitch))
+        places = [plus(b, place, str(k)) for k in range(axis.points)]
         return [b.pure(f"icmp ult i64 {p}, {extent}", p) for p in places]
 
     def _all(self, conditions: Sequence[str]) -> str:
@@ -163,7 +177,7 @@ class _Input:
     def _or_zeros(self, pointer: str, condition: str) -> str:
         return self.b.op(f"select i1 {condition}, ptr {pointer}, ptr {_ZEROS}")
 
-    def _channels(self, pointers: Sequence[Values], to: str) -> None:
+    def _channels(self, pointers: Square, to: str) -> None:
         """All channels of a tile, whose elements are at some places."""
         b = self.b
         with b.loop(0, self.w.channels, self.lanes) as c:
@@ -173,14 +187,14 @@ class _Input:
             self._store(square, self._at(to, c.index))
 
     def _along_rows(self) -> None:
-        """The vectors are every second element of a row. Those of the last tiles hold more than
-        there are, which the next ones write again."""
+        """The vectors are every second element of a row, or fourth. Those of the last tiles hold
+        more than there are, which the next ones write again."""
         b, w = self.b, self.w
         deep = w.box.step(w.channel)
         with b.loop(0, w.channels) as c, b.loop(0, w.tall) as y:
-            start = plus(b, times(b, c.index, deep), times(b, y.index, TILE * self.down))
+            start = plus(b, times(b, c.index, deep), times(b, y.index, w.line.pitch * self.down))
             tile = plus(b, times(b, c.index, w.pitch), times(b, y.index, w.wide))
-            lines = self._there(w.line, "%y", y.index) if w.in_place else ["true"] * _WINDOW
+            lines = self._there(w.line, "%y", y.index) if w.in_place else ["true"] * w.line.points
             if w.wide <= _UNROLLED * self.lanes:
                 for x in range(0, w.wide, self.lanes):
                     self._rows(start, tile, str(x), lines)
@@ -190,19 +204,28 @@ class _Input:
 
     def _rows(self, start: str, tile: str, x: str, lines: Sequence[str]) -> None:
         """The tiles of a vector, from number `x` of a line on."""
-        b = self.b
-        at = self._at("%d", plus(b, start, times(b, x, TILE)))
-        square = [self._every_second(self._at(at, i * self.down), x, lines[i]) for i in _FOUR]
+        b, row = self.b, self.w.row
+        at = self._at("%d", plus(b, start, times(b, x, row.pitch)))
+        square = []
+        for i, there in enumerate(lines):
+            line = self._at(at, i * self.down)
+            every = range(0, row.points, row.pitch)
+            found = [v for first in every for v in self._apart(line, x, first, row.pitch, there)]
+            square.append(found[: row.points])
         self._store(square, self._at("%v", plus(b, tile, x)))
 
-    def _every_second(self, at: str, x: str, there: str) -> list[str]:
-        """The four elements of neighbouring windows of a row."""
-        b, lanes, found = self.b, self.lanes, []
-        for first in range(0, _WINDOW, 2):
-            ends = [self._row(at, x, first + n * lanes, there) for n in range(2)]
-            for odd in range(2):
-                picks = ", ".join(f"i32 {2 * k + odd}" for k in range(lanes))
-                pair = f"{self.full} {ends[0]}, {self.full} {ends[1]}"
+    def _apart(self, at: str, x: str, first: int, step: int, there: str) -> list[str]:
+        """The elements of a row from a place on, so many vectors: of those that are `step` apart,
+        beginning at the first, the second and so on."""
+        if step == 1:
+            return [self._row(at, x, first, there)]
+        b, lanes, step = self.b, self.lanes, step // 2
+        ends = [self._apart(at, x, first + n * lanes * step, step, there) for n in range(2)]
+        found = []
+        for odd in range(2):
+            picks = ", ".join(f"i32 {2 * k + odd}" for k in range(lanes))
+            for low, high in zip(*ends, strict=True):
+                pair = f"{self.full} {low}, {self.full} {high}"
                 found.append(b.op(f"shufflevector {pair}, <{lanes} x i32> <{picks}>"))
         return found
 
@@ -211,7 +234,7 @@ class _Input:
         b, pointer = self.b, self._at(at, offset)
         if not self.w.in_place:
             return _load(b, self.full, pointer, self.w)
-        place = plus(b, plus(b, "%x", times(b, x, TILE)), str(offset))
+        place = plus(b, plus(b, "%x", times(b, x, self.w.row.pitch)), str(offset))
         bits = with_lanes("i1", self.lanes)
         mask = self._within(place)
         mask = b.op(f"select i1 {there}, {bits} {mask}, {bits} zeroinitializer")
@@ -243,13 +266,13 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
         at = element(b, scalar, "%m", plus(b, times(b, x.index, panel), v.index))
         square = [
             [
-                _load(b, full, element(b, scalar, at, str((_WINDOW * i + j) * w.sums)), w)
-                for j in _FOUR
+                _load(b, full, element(b, scalar, at, str((w.row.points * i + j) * w.sums)), w)
+                for j in range(w.row.points)
             ]
-            for i in _FOUR
+            for i in range(w.line.points)
         ]
         to = element(b, scalar, "%c", plus(b, times(b, x.index, TILE * panel), v.index))
-        for i, row in enumerate(both_ways(square, _Arithmetic(b, full).of_products)):
+        for i, row in enumerate(both_ways(b, full, w, square, _Arithmetic.of_products)):
             for j, value in enumerate(row):
                 offset = (i * TILE * w.wide + j) * panel
                 _store(b, w, value, element(b, scalar, to, str(offset)))
@@ -322,23 +345,24 @@ def _filter(
 ) -> None:
     """The vectors of some lanes and a channel."""
     b, dtype, here = frame.builder, w.plan.form.dtype, places | step.places
+    square: Square
     square = [[_tap(frame, w, here, step, (i, j)) for j in range(TAPS)] for i in range(TAPS)]
     if w.late:
         per, column = stride, _times(b, channel, times(b, stride, TAPS * TAPS))
     else:
-        square = _sums(b, dtype, step, square)
+        square = _sums(b, w, step, square)
         per, column = times(b, stride, w.channels), _times(b, channel, stride)
     for number, value in enumerate(x for row in square for x in row):
         at = plus(b, plus(b, column, step.flat), times(b, per, number))
         store_step(b, dtype, step, value, element(b, scalar_type(dtype), to, at))
 
 
-def _sums(b: Builder, dtype: DType, step: Step, square: list[list[str]]) -> list[list[str]]:
+def _sums(b: Builder, w: WinogradPlan, step: Step, square: Square) -> Square:
     """The sums and differences of a filter, computed with the bits of a double."""
-    arithmetic = _Arithmetic(b, with_lanes("double", step.lanes))
-    half = splat("0.5", "double", step.lanes)
+    dtype, half = w.plan.form.dtype, splat("0.5", "double", step.lanes)
     wide = [[_wide(b, dtype, step, x) for x in row] for row in square]
-    found = both_ways(wide, lambda g: arithmetic.of_filter(g, half))
+    double = with_lanes("double", step.lanes)
+    found = both_ways(b, double, w, wide, lambda a, g: a.of_filter(g, half))
     return [[_narrow(b, dtype, step, x) for x in row] for row in found]
 
 
@@ -356,7 +380,6 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
         "noinline",
     )
     (full, scalar), stride = _types(w), vectors * w.plan.lanes
-    arithmetic = _Arithmetic(b, full)
     half = splat("0.5", scalar, w.plan.lanes)
     with b.loop(0, "%n") as c, b.loop(0, stride, w.plan.lanes) as v:
         at = element(b, scalar, "%g", plus(b, times(b, c.index, TAPS * TAPS * stride), v.index))
@@ -369,7 +392,7 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
             ]
             for i in range(TAPS)
         ]
-        found = both_ways(square, lambda g: arithmetic.of_filter(g, half))
+        found = both_ways(b, full, w, square, lambda a, g: a.of_filter(g, half))
         to = element(b, scalar, "%u", plus(b, times(b, c.index, stride), v.index))
         for number, value in enumerate(x for row in found for x in row):
             _store(b, w, value, element(b, scalar, to, str(number * w.late_matrix(vectors))))

@@ -11,7 +11,7 @@ from .contraction_cost import equal_pieces
 from .contraction_plan import batch_of
 from .contraction_results import call_results_of, write_results_of
 from .contraction_sides import aligned, batch_places, element, mark_written
-from .contraction_space import Space, chunk_range, decode, minus, plus, times
+from .contraction_space import Space, chunk_range, decode, minus, plus, smin, times
 from .emit import Frame, Place
 from .emit_access import extent_of
 from .emit_types import scalar_type, width
@@ -21,7 +21,7 @@ from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
 from .window_box import Cut, flat_number
-from .winograd_plan import POINTS, TAPS, TILE, Axis, WinogradPlan
+from .winograd_plan import SUMS, TAPS, TILE, Axis, WinogradPlan
 from .winograd_transform import (
     filter_function,
     input_function,
@@ -57,7 +57,7 @@ class _Writer:
         plan, w = self.plan, self.w
         self._kernel()
         functions = self._functions()
-        products = w.items * w.tiles * POINTS * w.channels * w.lanes.length
+        products = w.items * w.tiles * w.points * w.channels * w.lanes.length
         return KernelCode(
             self.frame.text(functions),
             tuple(self.frame.tensors),
@@ -149,7 +149,8 @@ class _Writer:
 
     def _first(self, axis: Axis, cut: Cut) -> str:
         """Where in the tensor the elements of an item begin."""
-        return plus(self.b, self._begin(cut), str(axis.first(self.w.box.access)))
+        begin = times(self.b, self._begin(cut), axis.stride)
+        return plus(self.b, begin, str(axis.first(self.w.box.access)))
 
     def _corner(self) -> int:
         """Where in the copy the first element of the first tile and channel is."""
@@ -198,8 +199,8 @@ class _Writer:
             for begin in stretches:
                 self._late_products(panel, begin, vectors)
         else:
-            with b.loop(0, POINTS) as point:
-                filters = times(b, point.index, w.channels * stride)
+            with b.loop(0, w.points) as point:
+                filters = times(b, self._filter(point.index), w.channels * stride)
                 filters = element(b, self.scalar, panel, filters)
                 for row, rows in self._rows():
                     for begin in stretches:
@@ -221,9 +222,9 @@ class _Writer:
         after = element(b, self.scalar, own, str(count * TAPS * TAPS * stride))
         lines = TAPS * TAPS * stride * self.bytes // LINE
         passes = -(-w.tiles // w.height)
-        each = -(-lines // (POINTS * passes))
-        with b.loop(0, POINTS) as point:
-            filters = times(b, point.index, w.late_matrix(vectors))
+        each = -(-lines // (w.points * passes))
+        with b.loop(0, w.points) as point:
+            filters = times(b, self._filter(point.index), w.late_matrix(vectors))
             filters = element(b, self.scalar, self.at[4], filters)
             for row, rows in self._rows():
                 done = b.pure(f"udiv i64 {row}, {w.height}", row)
@@ -233,6 +234,15 @@ class _Writer:
                 asked = b.pure(f"getelementptr i8, ptr {after}, i64 {ahead}", after, ahead)
                 asked = b.pure(f"select i1 {some}, ptr {asked}, ptr {filters}", some, asked)
                 self._tile(point.index, filters, begin, row, rows, vectors, (each, asked))
+
+    def _filter(self, point: str) -> str:
+        """The number of the sums of filters in a product."""
+        b, line, row = self.b, self.w.line.points, self.w.row.points
+        if line == row == SUMS:
+            return point
+        y = b.pure(f"udiv i64 {point}, {row}", point)
+        x = minus(b, point, times(b, y, row))
+        return plus(b, times(b, smin(b, y, str(SUMS - 1)), SUMS), smin(b, x, str(SUMS - 1)))
 
     def _rows(self) -> Iterator[tuple[str, int]]:
         """Where the register tiles begin, and how many rows they have: loops over them."""
