@@ -55,6 +55,8 @@ they are not, products take so long that what does not stay is brought meanwhile
 _KEPT = {False: 1.2, True: 1.0}
 """How many times the cycles sums of filters that are kept may take that items can make: they are 16
 elements in memory for nine."""
+_MEMORY = 3.0
+"""Bytes more of a constant that may be kept for each cycle that is saved."""
 _SPILLED = 4.0
 """Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
 _FASTER = {False: 32.0, True: 1.0}
@@ -74,7 +76,7 @@ def choose_winograd(
     """The schedule that is done soonest, if clearly before `most` cycles; None if there is none."""
     if form.words is not None or not target.winograd:
         return None
-    found: list[tuple[float, int, float, Winograd]] = []
+    found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
         f = find_filter(form, side, strides, constant)
@@ -82,9 +84,14 @@ def choose_winograd(
             continue
         for s, w, cycles in _ways(f, side, strides, target):
             kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
-            found.append((cycles * kept, len(found), cycles, s))
-    best = min(found, default=None)
-    return best[3] if best is not None and best[2] * _GAIN[target.wide] < most else None
+            if cycles * _GAIN[target.wide] < most and _more(w) < (most - cycles) * _MEMORY:
+                found.append((cycles * kept, len(found), s))
+    return min(found)[2] if found else None
+
+
+def _more(w: WinogradPlan) -> float:
+    """Bytes of the prepared constant beyond those of the filters."""
+    return w.panels * width(w.plan.form.dtype) * (1.0 - TAPS * TAPS / w.arranged)
 
 
 def _ways(
@@ -146,8 +153,7 @@ def _until_done(w: WinogradPlan, made: float, target: Target) -> float:
     each, cores = _item(w, made, target) * w.plan.grain, target.cores
     even = -(-chunks // cores) if chunks < 8 * cores else chunks / cores
     claimed = min(each / 10, 400.0) * chunks / cores
-    more = w.panels * width(w.plan.form.dtype) * (1.0 - TAPS * TAPS / w.arranged)
-    return each * (even + 0.1) + claimed + more / cores / _COLD
+    return each * (even + 0.1) + claimed + _more(w) / cores / _COLD
 
 
 def _item(w: WinogradPlan, made: float, target: Target) -> float:
