@@ -11,7 +11,7 @@ from itertools import islice
 
 import pytest
 
-from ricci.backends.llvm.contraction import choose, form_of
+from ricci.backends.llvm.contraction import choose, follow, form_of
 from ricci.backends.llvm.schedule import Side, Winograd
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.winograd_plan import WinogradPlan, plan_of
@@ -128,6 +128,28 @@ def test_filters_that_stay_in_no_cache_are_made_late(tall: int) -> None:
     compare(case, schedule, {}, target)
 
 
+@pytest.mark.parametrize("cpu", ["znver5", "znver4"])
+@pytest.mark.parametrize("late", [True, False])
+def test_filters_that_are_made_late_are_asked_for_during_products(cpu: str, late: bool) -> None:
+    case = convolution(1, (160, 40), (7, 6), 3, pad=1)
+    target = replace(ZEN_5, cpu=cpu, l2=1 << (12 if late else 24))
+    schedule = Winograd("right", 3, 2, 0, 0, 0)
+    text = follow(case.kernel, schedule, {}, target, case.constant).text
+    heads = [line for line in text.splitlines() if line.startswith("define") and ".tile." in line]
+    assert len(heads) > 1
+    asked = late and cpu == "znver5"
+    assert {".beside" in head and "ptr %e" in head for head in heads} == {asked}
+    assert ("getelementptr i8, ptr %k.e" in text) == asked
+
+
+def test_few_cycles_saved_are_not_worth_much_memory() -> None:
+    """One image of 256 channels: sums of filters take 1.8 MB more than these. Eight use them."""
+    for batch in (1, 8):
+        case = convolution(batch, (256, 256), (28, 28), 3, pad=1, stride=2)
+        chosen = choose(case.kernel, {}, ZEN_5, case.constant)
+        assert isinstance(chosen, Winograd) == (batch == 8)
+
+
 def test_filters_that_stay_in_no_shared_cache_are_read_once() -> None:
     """All images' items of a block of filters follow one another, and blocks are so small that the
     filters of one stay."""
@@ -189,8 +211,8 @@ def test_cold_weights_are_worth_it_where_sums_go_beside_products() -> None:
 
 
 def test_every_second_place_is_computed_so_by_choice() -> None:
-    for channels, size in ((128, 56), (256, 28)):
-        case = convolution(1, (channels, channels), (size, size), 3, pad=1, stride=2)
+    for batch, channels, size in ((1, 128, 56), (2, 128, 28)):
+        case = convolution(batch, (channels, channels), (size, size), 3, pad=1, stride=2)
         chosen = choose(case.kernel, {}, ZEN_5, case.constant)
         assert isinstance(chosen, Winograd)
         compare(case, chosen, {}, HOST)

@@ -192,9 +192,9 @@ class Program:
     """Strides in elements of the tensors that are not row-major."""
     states: int = 0
     """So many of the last outputs are the last inputs, changed in place."""
-    above: tuple[int, ...] = ()
-    """For each of the actions, the bytes of the arena up to which there is something meanwhile; if
-    that is not said, there may be something everywhere."""
+    filled: tuple[tuple[int, int], ...] = ()
+    """For each of the actions, from which byte of the arena to which there is something meanwhile;
+    if that is not said, there may be something everywhere."""
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

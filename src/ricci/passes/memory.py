@@ -187,9 +187,9 @@ def plan_memory(
     views: Mapping[Tensor, Tensor],
     starts: Mapping[Tensor, int],
     strides: Mapping[Tensor, tuple[int, ...]],
-) -> tuple[dict[Tensor, Buffer], tuple[int, ...], int]:
-    """Buffers of all tensors that the actions touch; the bytes of the arena up to which there is
-    something during each action, and all of its bytes.
+) -> tuple[dict[Tensor, Buffer], tuple[tuple[int, int], ...], int]:
+    """Buffers of all tensors that the actions touch; from where to where in the arena there is
+    something during each action; and all of its bytes.
 
     `fixed` have theirs already; `views` names the tensor whose bytes another one is, and `starts`
     the element of the last of these at which it begins. `strides` are those of tensors that are
@@ -210,20 +210,26 @@ def plan_memory(
     touched = dict.fromkeys(t for tensors in lives.touched for t in tensors)
     return (
         {t: _within(t, places, views, starts) for t in touched},
-        _above(stays, offsets, ends),
+        _filled(stays, offsets, ends),
         size,
     )
 
 
-def _above(
+def _filled(
     stays: Sequence[Stay], offsets: Mapping[Tensor, int], ends: Sequence[int]
-) -> tuple[int, ...]:
-    """Up to where there is something, from position to position."""
-    positions = np.zeros(ends[-1] if ends else 0, np.int64)
+) -> tuple[tuple[int, int], ...]:
+    """From where to where there is something, from position to position."""
+    count = ends[-1] if ends else 0
+    lowest, highest = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
     for stay in stays:
-        there = positions[stay.first : stay.last + 1]
-        np.maximum(there, offsets[stay.tensor] + stay.size + _GUARD, out=there)
-    return tuple(int(positions[begin:end].max(initial=0)) for begin, end in pairwise([0, *ends]))
+        during, offset = slice(stay.first, stay.last + 1), offsets[stay.tensor]
+        np.minimum(lowest[during], offset, out=lowest[during])
+        np.maximum(highest[during], offset + stay.size + _GUARD, out=highest[during])
+    found = []
+    for begin, end in pairwise([0, *ends]):
+        above = int(highest[begin:end].max(initial=0))
+        found.append((int(lowest[begin:end].min(initial=above)), above))
+    return tuple(found)
 
 
 def _within(

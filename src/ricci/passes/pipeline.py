@@ -138,12 +138,12 @@ def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
         fixed |= {tensor: Buffer(kind, number) for number, tensor in enumerate(tensors)}
     starts, strides = lowered.places.starts(strides), lowered.places.strides_of_all(strides)
     buffers, _, _ = plan_memory(tuple(early), fixed, views, starts, strides)
-    rest, above, arena = plan_memory(tuple(late), fixed, views, starts, strides)
+    rest, filled, arena = plan_memory(tuple(late), fixed, views, starts, strides)
     return Program(
         graph.name, inputs, _outputs(graph), graph.variables, constants, tuple(kept),
         tuple(early), tuple(late), {**fixed, **buffers, **rest}, arena,
         (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks, strides,
-        above=above,
+        filled=filled,
     )  # fmt: skip
 
 

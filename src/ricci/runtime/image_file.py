@@ -80,7 +80,7 @@ def _step(step: Step, sources: dict[Source, int]) -> list[Any]:
     sites = [[s.tensor, s.dimension, *_span(s.span, sources)] for s in step.sites]
     return [
         step.kind, step.name, slots, step.symbol, step.chunks, step.shared, step.scratch, sites,
-        step.counted, step.target, step.places, step.number, step.template, step.above,
+        step.counted, step.target, step.places, step.number, step.template, step.filled,
     ]  # fmt: skip
 
 
@@ -91,7 +91,8 @@ def _span(span: Span, sources: dict[Source, int]) -> list[int]:
 
 
 def _read_step(item: list[Any], sources: list[Source]) -> Step:
-    kind, name, slots, symbol, chunks, shared, scratch, sites, counted, target, places, *rest = item
+    kind, name, slots, symbol, chunks, shared, scratch, sites, counted, target, *rest = item
+    places, number, template, filled = rest
     return Step(
         kind,
         name,
@@ -104,7 +105,9 @@ def _read_step(item: list[Any], sources: list[Source]) -> Step:
         counted,
         target,
         tuple((row, slot) for row, slot in places),
-        *rest,
+        number,
+        template,
+        tuple(filled),
     )
 
 

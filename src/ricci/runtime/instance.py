@@ -163,6 +163,13 @@ class Lent(NamedTuple):
     """Where it reads the addresses of arguments and results."""
 
 
+def own_bytes(step: Step, count: int) -> tuple[int, int]:
+    """From which byte on so many threads have something for themselves, and how many bytes: before
+    what is in the arena at the time, or behind it."""
+    size, (before, behind) = _aligned(step.scratch) * count, step.filled
+    return 0 if size <= before else _aligned(behind), size
+
+
 class Instance:
     """What a running call needs for itself: arena, tables of pointers, error records, sizes."""
 
@@ -178,12 +185,12 @@ class Instance:
         """Per step with checks: the number of the failed one, the value, the extent."""
         self._failures = self.records.data.cast("B")
         self._no_failures = bytes(self._failures)
-        own = max((_aligned(s.above) + _aligned(s.scratch) * count for s in steps), default=0)
+        own = max((sum(own_bytes(s, count)) for s in steps), default=0)
         self._scratch, arena = block(max(loaded.image.arena, own), loaded.image.arena)
         first = arena - self._scratch.ctypes.data
         self.arena = self._scratch[first : first + loaded.image.arena]
-        """The bytes that the steps share. What threads have for themselves is behind what is there
-        at the time."""
+        """The bytes that the steps share. What threads have for themselves is before what is there
+        at the time, or behind it."""
         image = loaded.image
         cells = image.sizes + image.defined
         self.sizes = np.zeros(cells + image.checks, np.int64)
@@ -239,7 +246,7 @@ class Instance:
             self._steps[number] = (
                 _OPS[step.kind], loaded.functions.get(step.symbol, 0), base + 8 * at, step.chunks,
                 step.shared, loaded.counters.get(step.symbol, 0),
-                _aligned(step.above) if step.kind == "kernel" else step.target,
+                own_bytes(step, self._count)[0] if step.kind == "kernel" else step.target,
                 self._places_of(step, base),
             )  # fmt: skip
             for k, slot in enumerate(step.slots, at + 1):

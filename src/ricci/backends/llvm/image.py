@@ -98,8 +98,8 @@ class _ImageBuilder:
     _count: int = 0
     """How many kernels of a call there have been."""
     _compilation: Compilation | None = None
-    _above: int = 0
-    """Bytes of the arena up to which there is something during an action."""
+    _filled: tuple[int, int] = (0, 0)
+    """From which byte of the arena to which there is something during an action."""
 
     def __post_init__(self) -> None:
         self._alike = Codes(self.target, self.program.strides, self.schedules)
@@ -109,7 +109,7 @@ class _ImageBuilder:
             t: Slot(b.kind, b.number, b.offset) for t, b in self.program.buffers.items()
         }
         self._constant = constant_tensors(self.program)
-        self._above = self.program.arena
+        self._filled = (0, self.program.arena)
 
     def image(self, compilation: Compilation | None = None) -> Image:
         """The image without object code, for kernels that are compiled meanwhile."""
@@ -143,7 +143,8 @@ class _ImageBuilder:
         self._rows = []
         for number, action in enumerate(block):
             self.starts.append(len(self._rows))
-            self._above = self.program.above[number] if self.program.above else self.program.arena
+            if self.program.filled:
+                self._filled = self.program.filled[number]
             self._block((action,))
         places: dict[int, list[tuple[int, int]]] = {}
         for row, step in enumerate(self._rows):
@@ -230,7 +231,7 @@ class _ImageBuilder:
         shared = code.chunks > 1 and code.work >= WORTH_SHARING
         return Step(
             "kernel", name, tuple(slots), symbol, code.chunks, shared, code.scratch, code.sites,
-            code.counted, number=number, template=code.template, above=self._above,
+            code.counted, number=number, template=code.template, filled=self._filled,
         )  # fmt: skip
 
 

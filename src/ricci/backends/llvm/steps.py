@@ -66,7 +66,7 @@ class Step:
     places: tuple[tuple[int, int], ...] = ()
     number: int = -1
     template: str = ""
-    above: int = 0
+    filled: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,12 @@ class Target:
         return not self.looks_ahead or self.cpu == "znver5"
 
     @property
+    def asks_meanwhile(self) -> bool:
+        """Whether what comes next is brought near beside multiply-adds that leave nothing to spare
+        of the caches: elsewhere these took longer by that."""
+        return self.near_l3 and self.asks_beside
+
+    @property
     def adds_beside(self) -> bool:
         """Whether a core adds two whole vectors, loads two and stores one in a cycle, beside its
         multiply-adds."""

@@ -49,7 +49,7 @@ CELLS = 11
 INSTANCE_WORDS = 16
 TIMES = 12
 """Where a run that takes times notes them."""
-# words of a step; the target of a kernel is where its scratch begins, behind that of the instance,
+# words of a step; the target of a kernel is where its scratch begins, in or behind the arena,
 # and its places are how far apart those of threads are
 (OP, STEP_FUNCTION, STEP_TABLE, CHUNKS, WORTH, COUNTER, TARGET, PLACES) = range(8)
 STEP_WORDS = 8

@@ -48,6 +48,7 @@ class _Writer:
         self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
         mark_written(self.frame, self.form)
         self.filters = panels_of(w)
+        self.asks = target.asks_meanwhile
         self.tiles: dict[str, Tile] = {}
         self.outputs: set[int] = set()
         """Vectors of panels that there are."""
@@ -214,7 +215,7 @@ class _Writer:
 
     def _late_products(self, panel: str, begin: int, vectors: int) -> None:
         """The terms of a stretch of channels, whose filters' sums are made first. The filters of
-        the next are asked for in steps of the products, from the first of these on."""
+        the next may be asked for in steps of the products, from the first of these on."""
         b, w, stride = self.b, self.w, vectors * self.plan.lanes
         count = min(w.stretch, w.channels - begin)
         own = element(b, self.scalar, panel, str(begin * TAPS * TAPS * stride))
@@ -222,11 +223,14 @@ class _Writer:
         after = element(b, self.scalar, own, str(count * TAPS * TAPS * stride))
         lines = TAPS * TAPS * stride * self.bytes // LINE
         passes = -(-w.tiles // w.height)
-        each = -(-lines // (w.points * passes))
+        each = -(-lines // (w.points * passes)) if self.asks else 0
         with b.loop(0, w.points) as point:
             filters = times(b, self._filter(point.index), w.late_matrix(vectors))
             filters = element(b, self.scalar, self.at[4], filters)
             for row, rows in self._rows():
+                if not each:
+                    self._tile(point.index, filters, begin, row, rows, vectors)
+                    continue
                 done = b.pure(f"udiv i64 {row}, {w.height}", row)
                 done = plus(b, times(b, point.index, passes), done)
                 ahead = times(b, done, count * each * LINE)
@@ -268,7 +272,7 @@ class _Writer:
         stride, (down, deep) = vectors * plan.lanes, w.steps
         tile = Tile(
             self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
-            ahead=0 if w.late else vectors_ahead(stride, self.form.dtype, self.frame.target),
+            ahead=0 if beside[0] else vectors_ahead(stride, self.form.dtype, self.frame.target),
             turn=steps_in_turn(rows, vectors, self.frame.target),
             beside=beside[0],
         )  # fmt: skip
