@@ -324,12 +324,24 @@ def test_tiles_are_chosen_with_their_blocks() -> None:
 
 @pytest.mark.parametrize("columns", [1024, 1040])
 def test_results_pages_apart_are_stored_in_few_pieces(columns: int) -> None:
-    """Where lines of results drive out each other, tiles are higher, or none is turned round."""
+    """Where lines of results drive out each other, tiles are higher, or none is turned round. (The
+    second cache holds all rows: else they would come again for each panel.)"""
     case = matmul(2048, columns, 1024)
     form = find_form(case.kernel, {})
     assert form is not None
-    plan = make_plan(form, {}, ZEN5, case.constant)
+    plan = make_plan(form, {}, replace(ZEN5, l2=16 << 20), case.constant)
     assert (plan.across and plan.rows < 10) == (columns == 1040)
+
+
+@pytest.mark.parametrize(("cpu", "across"), [("znver5", False), ("sapphirerapids", True)])
+def test_prepared_rows_that_come_from_far_again_cost_time(cpu: str, across: bool) -> None:
+    """So constants are in the vectors, of which a panel comes once for many rows."""
+    case = matmul(2048, 1040, 1024)
+    form = find_form(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, replace(ZEN5, cpu=cpu), case.constant)
+    assert plan.across == across
+    assert (plan.vector_source == "prepared") == (not across)
 
 
 def test_few_rows_go_by_getting_columns() -> None:

@@ -45,9 +45,9 @@ _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
 """Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
-_FAR_ROWS = {False: 0.0, True: 3.5}
-"""The same of prepared rows, for each panel of columns that meets them, by whether a core is wide:
-others compute meanwhile."""
+_FAR_ROWS = 3.5
+"""The same of prepared rows, for each panel of columns that meets them, where a core is wide and
+the third cache near: others compute meanwhile, or have more in the second."""
 _PAGES, _PAGES_OF_COLUMNS = 4.0, 0.2
 """Cycles per k of a tile that reads rows, or columns, across so many pages that a processor has to
 find out again where each is."""
@@ -122,6 +122,7 @@ class Costs:
             self.pages += _PAGES_OF_COLUMNS * _is_spread(plan.vector, plan, strides)
             self.pages += _drive_out_each_other(plan, strides, target) * _OUT
         self.meets_far = plan.broadcast_source == "prepared" and self.columns > plan.panel
+        self.meets_far &= target.wide and target.near_l3
         self.meets_far &= is_far(plan.broadcast, plan.depth, self.bytes, target)
         self.beside = rows_beside(plan, strides)
         self.stretches = _STRETCH * _is_torn(plan, strides, target)
@@ -202,8 +203,7 @@ class Costs:
             each = _FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS
             cycles = cycles + each * columns * depth / line
         if self.meets_far:
-            met = rows * depth / line * -(-columns // plan.panel)
-            cycles = cycles + met * _FAR_ROWS[target.wide]
+            cycles = cycles + rows * depth / line * -(-columns // plan.panel) * _FAR_ROWS
         tiles = -(-rows // plan.rows) * -(-columns // plan.panel)
         cycles += (tiles * self.pages + self.stretches) * depth
         return 0.95 * cycles
