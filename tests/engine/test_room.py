@@ -5,7 +5,7 @@ from __future__ import annotations
 from ricci.backends.llvm.image import arrange
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType, Types
-from ricci.ir.loops import Program, all_actions, tensors_touched
+from ricci.ir.loops import Kernel, Program, all_actions, tensors_touched
 from ricci.passes.memory import size_of
 from ricci.passes.pipeline import lower
 from ricci.runtime.instance import own_bytes
@@ -20,8 +20,9 @@ def taken(program: Program) -> list[list[Bytes]]:
     """The parts of the arena where something is during each action."""
     spans: dict[Bytes, tuple[int, int]] = {}
     for number, action in enumerate(program.actions):
-        for kernel in all_actions((action,)):
-            for tensor in tensors_touched(kernel):  # type: ignore[arg-type]
+        kernels = [a for a in all_actions((action,)) if isinstance(a, Kernel)]
+        for kernel in kernels:
+            for tensor in tensors_touched(kernel):
                 buffer = program.buffers[tensor]
                 part = (buffer.offset, buffer.offset + size_of(tensor, program.strides))
                 if buffer.kind == "arena":

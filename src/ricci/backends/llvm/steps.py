@@ -49,8 +49,8 @@ class Step:
     if the bool at its first slot is false; `back` does, and counts the turns of loops. A `point`
     lets the entries `places` (step and slot) of tables point to one of the slots after the first,
     which holds its number. A `stop` ends the run if a check of a step before it has failed.
-    `number` is that of the kernel in the program, and `template` the kind of its code. `above`
-    are the bytes of the arena up to which there is something meanwhile.
+    `number` is that of the kernel in the program, and `template` the kind of its code. `filled`
+    says from which byte of the arena to which there is something meanwhile.
     """
 
     kind: StepKind

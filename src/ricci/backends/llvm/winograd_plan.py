@@ -148,7 +148,10 @@ class WinogradPlan:
     @property
     def apart(self) -> tuple[int, int]:
         """How far apart neighbouring lines are where elements are read, and neighbouring rows."""
-        return abs(self.box.step(self.line.tap)), abs(self.box.step(self.row.tap))
+        line, row = self.lines.index, self.rows.index
+        if self.in_place:
+            line, row = self.line.own, self.row.own
+        return self.box.step(line) // self.line.stride, self.box.step(row) // self.row.stride
 
     @property
     def points(self) -> int:
@@ -401,10 +404,10 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     what there is."""
     access, lanes = access_of(f.broadcast), target.lanes(f.form.dtype)
     steps = flat_form(access, strides).steps
+    in_rows = steps.get(f.row.own) == f.row.stride
     if _may_read_in_place(f, access):
         whole = extent_of(f.channel) % lanes == 0
-        along_rows = abs(steps.get(f.row.tap, 0)) == 1
-        if (steps.get(f.channel) == 1 and whole) or (along_rows and target.masks):
+        if (steps.get(f.channel) == 1 and whole) or (in_rows and target.masks):
             return Staged(access, steps, 0, None, 0, 0)
     subscripts = list(access.subscripts)
     for axis, cut in zip((f.line, f.row), blocks, strict=True):
@@ -413,7 +416,7 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
         subscripts[axis.dimension] = replace(s, index=index, rule=Skip())
     operand = replace(f.broadcast, value=replace(access, subscripts=tuple(subscripts)))
     for along in (f.channel, blocks[1].index):
-        if abs(steps.get(f.row.tap if along is blocks[1].index else along, 0)) == 1:
+        if in_rows if along is blocks[1].index else steps.get(along) == 1:
             return staged(f.form, operand, along, lanes, f.fixed, blocks, strides)
     return "vectors would not be contiguous"
 
