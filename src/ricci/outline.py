@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from .diagnostics import Error
@@ -199,7 +200,7 @@ class _Reader:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
-    return value
+    return intern(value)
 
 
 def _number(value: object) -> int:

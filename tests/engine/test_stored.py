@@ -88,7 +88,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     plain = StoredTensor.read
 
     def noted(self: StoredTensor, into: Any = None) -> Any:
-        found.append(self.path.stem)
+        found.append(Path(self.path).stem)
         return plain(self, into)
 
     monkeypatch.setattr(StoredTensor, "read", noted)

@@ -1,12 +1,22 @@
-"""Images as bytes: a JSON header, the object code, the constants."""
+"""Images as bytes: lines of JSON, the object code, the constants.
+
+Steps have a line each, so that little is in memory beside what is made of them; most words are in
+many of them, and are kept once.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from sys import intern
+from typing import Any, get_args
 
-from ..backends.llvm.steps import Image, Info, Site, Slot, Step
+from ..backends.llvm.steps import Image, Info, Site, Slot, Step, StepKind
+from ..ir.loops import Kind
 from ..source import NOWHERE, Source, Span
+
+_KINDS: dict[str, StepKind] = {kind: kind for kind in get_args(StepKind)}
+_BLOCKS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
 
 def pack(image: Image) -> bytes:
@@ -21,11 +31,12 @@ def pack(image: Image) -> bytes:
         "kept": image.kept,
         "arena": image.arena,
         "sizes": [image.sizes, image.defined, image.checks, image.states],
-        "prepare": [_step(s, sources) for s in image.prepare],
-        "steps": [_step(s, sources) for s in image.steps],
+        "prepare": len(image.prepare),
     }
+    steps = [_step(s, sources) for s in (*image.prepare, *image.steps)]
     header["sources"] = [[s.name, s.text] for s in sources]
-    text = json.dumps(header, separators=(",", ":")).encode()
+    lines = [json.dumps(line, separators=(",", ":")).encode() for line in (header, *steps)]
+    text = b"\n".join(lines)
     blobs = [data for _, data in image.constants]
     return b"".join([len(text).to_bytes(8, "little"), text, *image.code, *blobs])
 
@@ -40,9 +51,9 @@ def unpack(data: bytes) -> Image | None:
 
 def read(data: bytes) -> Image:
     """The image of the bytes that `pack` gave."""
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    at = 8 + size
+    at = 8 + int.from_bytes(data[:8], "little")
+    lines = _lines(data, 8, at)
+    header = next(lines)
     code, constants = [], []
     for length in header["code"]:
         code.append(data[at : at + length])
@@ -50,9 +61,10 @@ def read(data: bytes) -> Image:
     for name, dtype, shape, length in header["constants"]:
         constants.append((Info(name, dtype, tuple(shape)), data[at : at + length]))
         at += length
-    sources = [Source(name, text) for name, text in header["sources"]]
     if at != len(data):
         raise ValueError("cut short")
+    sources = [Source(name, text) for name, text in header["sources"]]
+    steps = [_read_step(line, sources) for line in lines]
     return Image(
         tuple(code),
         _infos(header["inputs"]),
@@ -60,11 +72,20 @@ def read(data: bytes) -> Image:
         _infos(header["variables"]),
         tuple(constants),
         tuple(header["kept"]),
-        tuple(_read_step(s, sources) for s in header["prepare"]),
-        tuple(_read_step(s, sources) for s in header["steps"]),
+        tuple(steps[: header["prepare"]]),
+        tuple(steps[header["prepare"] :]),
         header["arena"],
         *header["sizes"],
     )
+
+
+def _lines(data: bytes, start: int, end: int) -> Iterator[Any]:
+    """What the lines of a part of the bytes say."""
+    while start < end:
+        stop = data.find(b"\n", start, end)
+        stop = end if stop < 0 else stop
+        yield json.loads(data[start:stop])
+        start = stop + 1
 
 
 def _info(info: Info) -> list[Any]:
@@ -72,7 +93,7 @@ def _info(info: Info) -> list[Any]:
 
 
 def _infos(items: list[Any]) -> tuple[Info, ...]:
-    return tuple(Info(name, dtype, tuple(shape)) for name, dtype, shape in items)
+    return tuple(Info(intern(name), intern(dtype), tuple(shape)) for name, dtype, shape in items)
 
 
 def _step(step: Step, sources: dict[Source, int]) -> list[Any]:
@@ -94,10 +115,10 @@ def _read_step(item: list[Any], sources: list[Source]) -> Step:
     kind, name, slots, symbol, chunks, shared, scratch, sites, counted, target, *rest = item
     places, number, template, filled = rest
     return Step(
-        kind,
-        name,
-        tuple(Slot(*s) for s in slots),
-        symbol,
+        _KINDS[kind],
+        intern(name),
+        tuple(Slot(_BLOCKS[kind], number, offset) for kind, number, offset in slots),
+        intern(symbol),
         chunks,
         shared,
         scratch,
@@ -106,7 +127,7 @@ def _read_step(item: list[Any], sources: list[Source]) -> Step:
         target,
         tuple((row, slot) for row, slot in places),
         number,
-        template,
+        intern(template),
         tuple(filled),
     )
 

@@ -313,7 +313,7 @@ def _open_variable(path: Path, tensor: Tensor) -> Array | Stored:
         dtype = header.dtype if tensor.dtype.is_abstract else tensor.dtype.numpy()
         if dtype != header.dtype and dtype.kind in "iu":
             return _convert(tensor, _read_items(path, file, header), f"`{path}`")
-        stored = StoredTensor(header.shape, dtype, path, header, state)
+        stored = StoredTensor(header.shape, dtype, str(path), header, state)
         _stored[id(stored)] = stored
         return stored
 
@@ -335,7 +335,8 @@ class StoredTensor(Stored):
     or has been written since.
     """
 
-    path: Path
+    path: str
+    """A path object takes four times as much memory."""
     header: Header
     state: _State
     kept: list[Array] = field(default_factory=list, compare=False)
@@ -344,14 +345,15 @@ class StoredTensor(Stored):
     def read(self, into: Array | None = None) -> Array:
         if self.kept:
             return self.kept[0].copy()
-        with _open(self.path) as file:
-            if _state(file) != self.state or _read_header(self.path, file) != self.header:
+        path = Path(self.path)
+        with _open(path) as file:
+            if _state(file) != self.state or _read_header(path, file) != self.header:
                 raise error(
                     "E0702",
                     f"`{self.path}` has changed since the model was loaded",
                     help="load the model again",
                 )
-            found = _read_items(self.path, file, self.header, into)
+            found = _read_items(path, file, self.header, into)
         return found.astype(self.dtype, copy=False)
 
 
@@ -434,7 +436,7 @@ def write_variables(folder: str | os.PathLike[str], arrays: Mapping[str, Array])
     """
     readers: dict[Path, list[StoredTensor]] = {}
     for stored in list(_stored.values()):
-        readers.setdefault(stored.path.resolve(), []).append(stored)
+        readers.setdefault(Path(stored.path).resolve(), []).append(stored)
     for name, array in arrays.items():
         path = variable_path(Path(folder), name)
         if not _is_there(array, readers.get(path.resolve(), ())):
