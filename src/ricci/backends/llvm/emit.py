@@ -81,6 +81,8 @@ class Frame:
         """What to ask for when elements of a tensor have been written."""
         self.streams: frozenset[Tensor] = frozenset()
         """Tensors that are written past the caches, in whole vectors that lie as they should."""
+        self.fences = True
+        """Whether the function waits until these are there; else its caller does."""
         self.reread: frozenset[Tensor] = frozenset()
         """Tensors that are read again as soon as they are written."""
 

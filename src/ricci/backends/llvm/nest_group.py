@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.loops import Group, Reduce, expressions_of, tensors_touched, tensors_written
-from ...ir.nodes import Tensor
+from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses
 from .builder import Builder
 from .contraction_plan import Plan
@@ -26,11 +26,13 @@ from .emit import Frame
 from .emit_access import extent_of
 from .emit_parts import FAIL, Kept
 from .emit_types import width
+from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
+from .nest_stream import FENCE, streamed
 from .nest_uses import flat_form, is_large
 from .packing import write_packing
 from .schedule import Chain
@@ -41,6 +43,8 @@ MOST_POINTS, NEAR_BYTES = 16, 24 << 10
 """Points that kernels without products do at a time, and what these touch."""
 BLOCK_BYTES = 8
 """Rows of a block take so many times less than the second cache."""
+LATE_BYTES = 3
+"""The same of blocks of rows of which the last kernel does the one before."""
 CHUNKS_PER_CORE = 4
 MOST_SCHEDULED = 1 << 14
 """Chunks that a schedule may ask for."""
@@ -92,18 +96,26 @@ class _Writer:
         self.rooms = rooms_of(group, self.stretches)
         self.strides = {**strides, **{r.tensor: r.kept.strides for r in self.rooms}}
         self.last = extent_of(group.shared[-1])
+        self.last_kernel = len(group.kernels) - 1
         self.points = math.prod(map(extent_of, group.shared))
         self.products = self._planned(target.l2 // max(1, row_bytes(self.rooms)))
         self.block = self._few(self.stretches[0], self.last)
         if self.products is not None:
             self.block = self.products.block
         self.few = [self._few(s, self.block) for s in self.stretches]
-        memory = plan_memory(self.rooms, self.block, self.few)
-        self.offsets, self.scratch = memory.offsets, memory.size
         self.frame = Frame(strides, target)
         self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
+        self.late = self._late()
+        if self.late is not None:
+            self.block = self._late_rows()
+            again = self.late.again.items()
+            self.frame.local.update((new, self.frame.local[old]) for old, new in again)
+        memory = plan_memory(self.rooms, self.block, self.few)
+        self.offsets, self.scratch = memory.offsets, memory.size
         self.work = 0.0
         self.own_scratch = 0
+        self.streams = False
+        """Whether a kernel writes past the caches."""
         self.prepare: list[Prepare] = []
         self.panels: dict[int, _Panels] = {}
 
@@ -113,6 +125,25 @@ class _Writer:
         if self.schedule is not None:
             return follow_products(self.group, self.schedule, *given, most)
         return plan_products(self.group, *given, most // BLOCK_BYTES)
+
+    def _late(self) -> Late | None:
+        """The last kernel with one before it, if it writes past the caches and rows are done one at
+        a time."""
+        one_by_one = self.products is None and self.few == [1] and self._late_rows() > 1
+        if not one_by_one:
+            return None
+        kernel, frame = self._inner(self.group.kernels[-1]), self.frame.part("")
+        streams = streamed(kernel, make_plan(kernel, frame, self.target), frame)
+        return find_late(self.group) if streams else None
+
+    def _inner(self, kernel: Reduce) -> Reduce:
+        """What a kernel does at a point."""
+        return replace(kernel, domain=kernel.domain[len(self.group.shared) :])
+
+    def _late_rows(self) -> int:
+        """The rows of a block, which are kept in part of the second cache."""
+        most = max(1, self.target.l2 // LATE_BYTES // max(1, row_bytes(self.rooms)))
+        return -(-self.last // -(-self.last // most))
 
     def _followed(self, number: int) -> dict[Tensor, Tensor]:
         """Local tensors of a kernel, and what a later one writes at the same elements: its lines
@@ -149,6 +180,10 @@ class _Writer:
 
     def code(self) -> KernelCode:
         texts = [self._part(n) for n in range(len(self.group.kernels))]
+        if self.late is not None:
+            frame = self.frame.part(_LATE)
+            texts.append(self._nest(self.late.kernel, self.late.first, frame, self.late.before))
+            self.frame.builder.declarations |= frame.builder.declarations
         blocks = self.points // self.last * -(-self.last // self.block)
         chunks = self._chunks(blocks)
         self._main(blocks, chunks)
@@ -180,27 +215,30 @@ class _Writer:
         """The functions of a kernel."""
         frame = self.frame.part(_name(number))
         if self.products is None or number not in self.products.plans:
-            text = self._nest(number, frame)
+            text = self._nest(self.group.kernels[number], number, frame)
         else:
             text = self._product(number, frame, self.products.plans[number])
         self.frame.builder.declarations |= frame.builder.declarations
         return text
 
-    def _nest(self, number: int, frame: Frame) -> str:
+    def _nest(self, kernel: Reduce, number: int, frame: Frame, before: Index | None = None) -> str:
+        """The function of a kernel, or of one that does what the kernel with that number does, and
+        something else at the point `before`."""
         group = self.group
         few = next(n for s, n in zip(self.stretches, self.few, strict=True) if number in s)
         frame.ahead = _wanted_next(group, number, frame, few)
         read = accesses(*(e for k in group.kernels for e in expressions_of(k)))
         frame.reread = frozenset(a.tensor for a in read)
         frame.followed = self._followed(number)
-        kernel: Reduce = group.kernels[number]
-        kernel = replace(kernel, domain=kernel.domain[len(group.shared) :])
+        frame.fences = False
+        kernel = self._inner(kernel)
         plan = make_plan(kernel, frame, self.target)
-        self.work += plan.work * self.points
+        self.work += plan.work * self.points if before is None else 0.0
         plan = replace(plan, leading=0, blocks=1, chunks=1)
         nest = ReduceNest(kernel, plan, frame)
+        self.streams |= bool(streamed(kernel, plan, frame))
         self.own_scratch = max(self.own_scratch, nest.scratch)
-        nest.emit_within(group.shared, "%begin", few)
+        nest.emit_within(group.shared, "%begin", few, before)
         frame.builder.line("ret void")
         return frame.builder.text()
 
@@ -260,6 +298,8 @@ class _Writer:
                     self._call_product(stretch[0], loop.index, first, per)
                 else:
                     self._call_nests(number, outer, begin)
+        if self.streams:
+            b.line(FENCE)
         b.line("ret void")
 
     def _table(self) -> None:
@@ -304,7 +344,22 @@ class _Writer:
                 self._place(rooms, plus(b, begin, times(b, loop.index, few)))
             at = plus(b, first, loop.index)
             for kernel in self.stretches[number]:
-                self._call(_name(kernel), self.own, at, "0")
+                if self.late is None or kernel not in (self.late.first, self.last_kernel):
+                    self._call(_name(kernel), self.own, at, "0")
+                elif kernel == self.late.first:
+                    self._call_late(kernel, loop.index, at)
+        if self.late is not None:
+            last = plus(b, first, plus(b, count, "-1"))
+            self._call(_name(self.last_kernel), self.own, last, "0")
+
+    def _call_late(self, number: int, row: str, at: str) -> None:
+        """A kernel, together with the last one at the row before if the block has one."""
+        b = self.frame.builder
+        arms = b.branches(b.pure(f"icmp eq i64 {row}, 0", row))
+        with arms.then():
+            self._call(_name(number), self.own, at, "0")
+        with arms.other():
+            self._call(_LATE, self.own, at, "0")
 
     def _call_product(self, number: int, block: str, first: str, per: int) -> None:
         """A product at a block; its panels are packed where they are others than before."""
@@ -377,6 +432,9 @@ def _quotient(b: Builder, number: str, divisor: int) -> str:
     if not number.startswith("%"):
         return str(int(number) // divisor)
     return number if divisor == 1 else b.pure(f"udiv i64 {number}, {divisor}", number)
+
+
+_LATE = "kernel.late"
 
 
 def _name(number: int) -> str:

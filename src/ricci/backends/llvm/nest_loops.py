@@ -114,8 +114,11 @@ class LoopNest(ABC):
                 places[x.index] = Place(value)
             self._blocked(places, block)
 
-    def emit_within(self, shared: Sequence[Index], number: str, block: int) -> None:
-        """All of it at some points of further indices, `block` of the last, given by a number."""
+    def emit_within(
+        self, shared: Sequence[Index], number: str, block: int, before: Index | None = None
+    ) -> None:
+        """All of it at some points of further indices, `block` of the last, given by a number; if
+        there is one of the last, `before` is the value before it."""
         places = {x: Place(None, 0) for x in self.plan.fixed}
         extent = extent_of(shared[-1])
         value, number = self._divide(number, -(-extent // block))
@@ -124,6 +127,8 @@ class LoopNest(ABC):
         for x in reversed(shared[:-1]):
             value, number = self._divide(number, extent_of(x))
             places[x] = Place(value)
+        if before is not None:
+            places[before] = Place(begin, -1)
         rows = [Loop(shared[-1], extent), *self.plan.outer]
         body = partial(self._rows, places, rows, (begin, end), {})
         write_streamed(self.kernel, self.plan, self.frame, body)

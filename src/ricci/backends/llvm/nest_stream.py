@@ -30,18 +30,21 @@ _NEAR = 1024
 could where a term takes more instructions than one, for its window is full of them."""
 FARTHER, _LONG_ROW = 4096, 512
 """The same along rows of so many terms where the processor itself looks ahead, too."""
+FENCE = "fence seq_cst"
+"""Other threads see stores past the caches only after it."""
 _LEAST = 16
 """Bytes of a vector, at least."""
 
 
 def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
-    """What a kernel writes past the caches: all of it, or nothing; of targets that are written
-    as one, the first."""
+    """What a kernel writes past the caches: all of it but what a thread keeps, or nothing; of
+    targets that are written as one, the first."""
     if plan.vector is None or not isinstance(plan.vector.extent, int):
         return []
     runs = runs_of(kernel, plan.vector.index, frame)
     uses = [u for u in uses_of(kernel, frame) if u.target]
     inside = {n + k for n, count in runs.items() for k in range(1, count)}
+    inside |= {n for n, u in enumerate(uses) if u.access.tensor in frame.local}
     targets = [u for n, u in enumerate(uses) if n not in inside]
     steps = [runs.get(n, 1) for n in range(len(uses)) if n not in inside]
     scans = is_stored_each_step(kernel)
@@ -108,7 +111,8 @@ def write_either_way(targets: Sequence[Tensor], frame: Frame, body: Callable[[],
     with arms.then():
         frame.streams = frozenset(targets)
         body()
-        b.line("fence seq_cst")  # other threads see these stores only after it
+        if frame.fences:
+            b.line(FENCE)
         frame.streams = frozenset()
     with arms.other():
         body()
