@@ -40,9 +40,9 @@ MOST_CHUNKS = 4096
 """Chunks that a kernel has at most."""
 _FREE = 1 << 18
 """Elements that prepared panels may have in any case."""
-_CLEARLY = {False: 0.985, True: 0.995}
-"""The part of the cycles of the tile that wastes least which another may take, by whether a core is
-wide: of smaller gains, half were losses."""
+_CLEARLY = 0.9865
+"""The part of the cycles of the tile that wastes least which another may take: of smaller gains,
+half were losses."""
 _STREAMS = 8
 """Rows of a big operand that are read at the same time, at least."""
 _PER_ROW = 4
@@ -163,7 +163,7 @@ def make_plan(form: Form, strides: Strides, target: Target, constant: frozenset[
     cycles, _, best = min((estimate(p, strides, target), n, p) for n, p in enumerate(plans))
     for other in _of_other_tiles(best, strides, target):
         done = estimate(other, strides, target)
-        if done < cycles * _CLEARLY[target.wide]:
+        if done < cycles * _CLEARLY:
             cycles, best = done, other
     return best
 
