@@ -54,3 +54,18 @@ def test_kernels_that_are_compiled_fast(share: float, monkeypatch: pytest.Monkey
             shifted = np.pad(x, (k, 0))[:size]
             expected = np.where(np.arange(size) >= k, np.tanh(x) * k + shifted, 0)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_bytes_that_are_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RICCI_NO_CACHE", "1")
+    program = lower(ricci.parse(TEXT).graph, {}, Types(DType.FLOAT32, DType.INT64))
+    data = image_file.pack(image.build(program, this_machine()))
+    assert image_file.unpack(data) is not None
+    head = 8 + int.from_bytes(data[:8], "little")
+    for size in {*range(20), *range(20, len(data), 97), head - 1, head, len(data) - 1}:
+        assert image_file.unpack(data[:size]) is None
+    assert image_file.unpack(bytes(8) + data[8:]) is None
+    steps = data[:head].replace(b'["kernel"', b'["nothing"')
+    longer = (len(steps) - 8).to_bytes(8, "little") + steps[8:] + data[head:]
+    assert steps != data[:head]
+    assert image_file.unpack(longer) is None

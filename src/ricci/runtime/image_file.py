@@ -53,7 +53,7 @@ def read(data: bytes) -> Image:
     """The image of the bytes that `pack` gave."""
     at = 8 + int.from_bytes(data[:8], "little")
     lines = _lines(data, 8, at)
-    header = next(lines)
+    header: Any = next(lines, {})
     code, constants = [], []
     for length in header["code"]:
         code.append(data[at : at + length])
