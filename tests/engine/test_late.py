@@ -64,6 +64,19 @@ def test_long_rows(shape: tuple[int, ...], late: bool, threads: int) -> None:
     np.testing.assert_allclose(got, softmax_of(x), rtol=3e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("columns", [512, 16_384])
+def test_a_group_waits_once(columns: int) -> None:
+    """Its kernels do not wait for what they write past the caches; the group does when it ends."""
+    model = softmax(((1 << 23) // columns, columns))
+    functions = model.show("llvm", target="x86-64-v4").split("\ndefine ")[1:]
+    whole = [f for f in functions if not f.startswith("internal")]
+    parts = [f for f in functions if f.startswith("internal")]
+    assert any("nontemporal" in f for f in parts)
+    assert not any("fence seq_cst" in f for f in parts)
+    assert [f.count("fence seq_cst") for f in whole] == [1]
+    assert whole[0].partition("fence seq_cst")[2].split() == ["ret", "void", "}"]
+
+
 def test_where_results_begin() -> None:
     """Stores past the caches need whole lines; there is code for arrays that begin within one."""
     shape = (256, 20_480)

@@ -17,14 +17,14 @@ from ...ir.nodes import Access, Expr, Index, Tensor
 from ...passes.fuse import map_expressions
 from ...passes.siblings import renamed
 from .emit_access import extent_of
-from .nest_uses import is_large
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The kernel with the number `first`, and the last one of the point before, as one."""
+    """The kernel with the number `first`, and the `last` one of the point before, as one."""
 
     first: int
+    last: int
     kernel: Reduce
     before: Index
     """The last shared index at the point before."""
@@ -36,20 +36,19 @@ def find_late(group: Group) -> Late | None:
     """The last kernel with one before it, if there is one that does nothing but write a local
     tensor at as many points."""
     *others, last = group.kernels
-    if not _is_map(last) or not all(is_large(t.tensor) for t in last.targets):
-        return None
-    if any(t.tensor in group.local for t in last.targets):
-        return None
     count = len(group.shared)
     points = [extent_of(i) for i in last.domain[count:]]
     for number in reversed(range(len(others))):
         kernel = others[number]
-        if not _is_map(kernel) or not all(t.tensor in group.local for t in kernel.targets):
+        if not (_is_map(last) and _is_map(kernel)):
+            continue
+        if not all(t.tensor in group.local for t in kernel.targets):
             continue
         if [extent_of(i) for i in kernel.domain[count:]] == points:
             before = replace(group.shared[-1])
             again = {t.tensor: replace(t.tensor) for t in kernel.targets}
-            return Late(number, _together(kernel, last, before, again, count), before, again)
+            both = _together(kernel, last, before, again, count)
+            return Late(number, len(others), both, before, again)
     return None
 
 

@@ -96,7 +96,6 @@ class _Writer:
         self.rooms = rooms_of(group, self.stretches)
         self.strides = {**strides, **{r.tensor: r.kept.strides for r in self.rooms}}
         self.last = extent_of(group.shared[-1])
-        self.last_kernel = len(group.kernels) - 1
         self.points = math.prod(map(extent_of, group.shared))
         self.products = self._planned(target.l2 // max(1, row_bytes(self.rooms)))
         self.block = self._few(self.stretches[0], self.last)
@@ -344,13 +343,13 @@ class _Writer:
                 self._place(rooms, plus(b, begin, times(b, loop.index, few)))
             at = plus(b, first, loop.index)
             for kernel in self.stretches[number]:
-                if self.late is None or kernel not in (self.late.first, self.last_kernel):
+                if self.late is None or kernel not in (self.late.first, self.late.last):
                     self._call(_name(kernel), self.own, at, "0")
                 elif kernel == self.late.first:
                     self._call_late(kernel, loop.index, at)
         if self.late is not None:
             last = plus(b, first, plus(b, count, "-1"))
-            self._call(_name(self.last_kernel), self.own, last, "0")
+            self._call(_name(self.late.last), self.own, last, "0")
 
     def _call_late(self, number: int, row: str, at: str) -> None:
         """A kernel, together with the last one at the row before if the block has one."""
