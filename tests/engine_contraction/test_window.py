@@ -10,7 +10,7 @@ import pytest
 
 from ricci.backends.llvm.contraction import choose, follow, form_of
 from ricci.backends.llvm.schedule import Side, Window
-from ricci.backends.llvm.target import host
+from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.window_plan import window_plan
 from ricci.diagnostics import Error
 from ricci.dtypes import DType
@@ -20,6 +20,7 @@ from .cases import Case, at, binary, convolution, index, summed, tensor
 from .native import Native
 from .oracle import reduce
 from .test_cases import diagonal_window
+from .test_random import narrow
 
 HOST = host()
 
@@ -81,10 +82,10 @@ def windows(case: Case) -> list[Window]:
     return found
 
 
-def check(case: Case, schedule: Window, cache: int) -> None:
-    target = replace(HOST, l2=cache)
+def check(case: Case, schedule: Window, cache: int, target: Target = HOST) -> None:
+    target = replace(target, l2=cache)
     arrays = case.arrays(0)
-    native = Native(follow(case.kernel, schedule, {}, target, case.constant), arrays, HOST)
+    native = Native(follow(case.kernel, schedule, {}, target, case.constant), arrays, target)
     native.run(2)
     assert not native.errors.any()
     expected, found = reduce(case.kernel, arrays), native.array(case.target)
@@ -127,3 +128,18 @@ def test_groups_are_as_many_pieces_as_there_are_boxes() -> None:
     w = window_plan(form, schedule, {}, replace(HOST, cores=2), case.constant)
     assert w.rows.packing is not None
     assert (w.items, w.plan.grain) == (32, 1)
+
+
+@pytest.mark.parametrize("width", [17, 28, 35, 48])
+@pytest.mark.parametrize("rows", [3, 7, 14])
+@pytest.mark.parametrize("bias", [False, True])
+def test_results_of_a_row_are_stored_together(width: int, rows: int, bias: bool) -> None:
+    """Its tiles end within vectors of results; the last may be shorter, and so may be the row."""
+    case = convolution(2, (3, 20), (9, 2 * width + 5), 7, stride=2, pad=1, bias=bias)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    for target in (HOST, narrow(HOST, 32), narrow(HOST, 16)):
+        schedule = Window("right", 3, 1, 1, rows, 2)
+        w = window_plan(form, schedule, {}, target, case.constant)
+        assert w.gathers == (rows % w.plan.lanes > 0)
+        check(case, schedule, target.l2, target)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...ir.nodes import Const
+from ...ir.nodes import Apply, Binary, Const, Expr
+from ...ir.rewrite import nodes_through_locals
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_plan import Plan
@@ -28,7 +29,7 @@ from .contraction_space import (
     times,
 )
 from .emit import Frame, Value
-from .emit_access import extent_of
+from .emit_access import extent_of, is_division
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
 from .packing import is_plain
@@ -144,6 +145,8 @@ class _Writer:
         self.across = plan.across
         self.count, self.live, self.run = rows, live, run
         self.known = not rows.startswith("%")
+        self.may_be_slow = any(map(_may_be_slow, nodes_through_locals(*self.kernel.results)))
+        """Whether results of what was left beyond the sums may take longer than others."""
 
     def write(self) -> None:
         batch = Space(tuple((i,) for i in self.plan.form.batch if extent_of(i) > 1))
@@ -206,7 +209,7 @@ class _Writer:
         full = with_lanes(self.scalar, lanes)
         at = self._element(base, step.flat)
         total = b.op(f"load {full}, ptr {at}, align {width(self.dtype)}")
-        if step.mask.each is not None:  # beyond, functions of what was left there may be slow
+        if step.mask.each is not None and self.may_be_slow:
             on = f"{with_lanes('i1', lanes)} {step.mask.each}"
             total = b.op(f"select {on}, {full} {total}, {full} zeroinitializer")
         if self.plan.form.scale != 1.0:
@@ -221,6 +224,10 @@ class _Writer:
         known = {kernel.accumulators[0]: Value(total, self.dtype, lanes > 1)}
         point = self.frame.point(lanes, places, mask=step.mask, values=known)
         point.store(kernel.targets[0], point.value(kernel.results[0]))
+
+
+def _may_be_slow(node: Expr) -> bool:
+    return isinstance(node, Apply) or (isinstance(node, Binary) and is_division(node))
 
 
 def _number(count: str) -> int | str:

@@ -110,18 +110,22 @@ def _lines(rows: int, w: WindowPlan) -> float:
 
 def _storing(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
     """Cycles of storing the results of a tile, in vectors along one of its sides."""
-    plan = w.plan
-    along, length, times = w.lane, plan.lanes, rows * vectors
-    turned = 0.0
+    plan, turned = w.plan, 0.0
+    along, length, stores = w.lane, plan.lanes, float(rows * vectors)
     if plan.across:
-        along, length, times = w.row, rows, vectors * plan.lanes
-        turned = _TURN[target.long] * vectors * -(-rows // plan.lanes) if w.prepared else 0.0
+        along, length, stores = w.row, rows, float(vectors * plan.lanes)
+        squares: float = -(-rows // plan.lanes)
+        if w.gathers:  # whole vectors, some by the next tile
+            squares, length = rows / plan.lanes, plan.lanes
+            stores *= squares
+        turned = _TURN[target.long] * vectors * squares if w.prepared else 0.0
     step = w.result.get(along, 0)
     if turned and step == 1 and not target.long:
-        return turned + times * _SHORT * (rows // plan.lanes + 2 * (rows % plan.lanes > 0))
-    if plan.across and rows % plan.lanes and not target.wide:
-        turned += _PART * times
-    return turned + times * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)
+        whole, rest = divmod(length, plan.lanes)
+        return turned + stores * _SHORT * (whole + 2 * (rest > 0))
+    if plan.across and length % plan.lanes and not target.wide:
+        turned += _PART * stores
+    return turned + stores * (6.0 + 2.0 * vectors if step == 1 else 6.0 + 1.5 * length)
 
 
 def _copies(w: WindowPlan, side: Staged) -> int:

@@ -112,6 +112,14 @@ class WindowPlan:
         return extent_of(self.loops[0]) if self.in_turns else 1
 
     @property
+    def gathers(self) -> bool:
+        """Whether the sums of all tiles along a row are kept until its results are stored: vectors
+        of them lie along it, and tiles end within such a vector."""
+        whole = self.prepared and self.lines == 1 and not self.in_turns
+        part = self.plan.rows % self.plan.lanes > 0 and self.plan.rows < self.length(self.row)
+        return whole and part and self.plan.across and self.result.get(self.row) == 1
+
+    @property
     def choices(self) -> tuple[Index, ...]:
         """What an item of a batch has a value of; items that follow on one another differ in the
         last of them."""

@@ -17,6 +17,7 @@ from .contraction_space import (
     chunk_range,
     decode,
     minus,
+    multiple,
     plus,
     quotient,
     smax,
@@ -128,6 +129,8 @@ class _Writer:
             sums = self._tiles_down() * self._tiles_right() * plan.rows * plan.panel
         elif w.turns > 1:
             sums = self._all_rows() * -(-w.length(w.lane) // plan.panel) * plan.panel
+        elif w.gathers:
+            sums = w.length(w.row) * plan.panel
         c = aligned((sums + plan.lanes) * self.bytes)
         rows = aligned(w.rows.elements * self.bytes)
         return c, rows, aligned((w.columns.elements + plan.panel) * self.bytes)
@@ -254,10 +257,34 @@ class _Writer:
                             self._tile(_At(known, right, row, lane), (*counts, wide), k)
             return
         with self._walk(w.down()) as down, self._walk(w.right()) as right:
+            if w.gathers:
+                self._gathered(down, right, k)
+                return
             for known, row, counts in self._rows_of(down):
                 self._ask(known, right, row)
                 for lane, wide in self._lanes():
                     self._tile(_At(known, right, row, lane), (*counts, wide), k)
+
+    def _gathered(self, down: Places, right: Places, k: _Sum) -> None:
+        """Line by line: after each tile of one, the results of which its sums complete vectors."""
+        b, w, lanes = self.b, self.w, self.plan.lanes
+        for line, _ in self._pieces(w.line, 1):
+            with self._steps(*line) as y:
+                known = down if w.line is None else down | {w.line: Place(y)}
+                for lane, wide in self._lanes():
+                    for rows, count in self._pieces(w.row, self.plan.rows):
+                        with self._steps(*rows) as row:
+                            self._ask(known, right, row)
+                            self._tile(_At(known, right, row, lane), (1, count, wide), k)
+                            end = multiple(b, plus(b, row, str(count)), lanes)
+                            with b.loop(multiple(b, row, lanes), end, lanes) as own:
+                                at = _At(known, right, own.index, lane)
+                                self._results(at, (1, lanes), wide, self._sums_of_row(own.index))
+                    rest = w.length(w.row) % lanes
+                    if rest:
+                        row = str(w.length(w.row) - rest)
+                        at = _At(known, right, row, lane)
+                        self._results(at, (1, rest), wide, self._sums_of_row(row))
 
     def _rows_of(self, down: Places) -> Iterator[tuple[Places, str, tuple[int, int]]]:
         """Loops over rows of tiles: where one begins, and its lines and rows."""
@@ -339,7 +366,11 @@ class _Writer:
             c = self._sums(at)
         elif w.turns > 1:
             c = self._sums_in_turns(at, lines)
+        elif w.gathers:
+            c = self._sums_of_row(at.row)
         b.line(tile.call(a, v, c, count, k.first))
+        if w.gathers:
+            return
         if k.last == "true":
             self._results(at, counts[:2], live, c)
         else:
@@ -385,6 +416,10 @@ class _Writer:
         row = plus(b, times(b, row, length(w.row)), times(b, at.row, lines))
         before = plus(b, times(b, row, self.plan.panel), times(b, at.lane, self._all_rows()))
         return element(b, self.scalar, "%scratch", before)
+
+    def _sums_of_row(self, row: str) -> str:
+        """Where those of a line are that is gathered, from a row on."""
+        return element(self.b, self.scalar, "%scratch", times(self.b, row, self.plan.panel))
 
     def _results(self, at: _At, counts: tuple[int, int], live: int, c: str) -> None:
         """The results of a tile, line by line."""
