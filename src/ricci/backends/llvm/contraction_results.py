@@ -3,7 +3,8 @@
 It runs vectors along whichever side of the product the result is contiguous in. If that is
 the broadcast side, the tile, whose vectors lie along the other, is first transposed.
 
-Where sums are results as they are, a tile may store them itself: see `result_step`.
+Where sums are results as they are, a tile may store them itself: see `result_step`. What no cache
+holds is stored past the caches, if it is whole vectors: see `goes_past`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ...ir.nodes import Apply, Binary, Const, Expr
 from ...ir.rewrite import nodes_through_locals
 from . import contraction_transpose as transpose
 from .builder import Builder
+from .contraction_form import size
 from .contraction_plan import Plan
 from .contraction_space import (
     Places,
@@ -32,7 +34,14 @@ from .emit import Frame, Value
 from .emit_access import extent_of, is_division
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
+from .nest_stream import LEAST_PAST, write_either_way
+from .nest_uses import is_large
 from .packing import is_plain
+from .target import LINE
+
+_FAR = 32 << 20
+"""Bytes of results that are written past the caches: a part of fewer is read again from one that
+cores share, which is worth more than what the stores save."""
 
 
 def result_step(plan: Plan, strides: Strides) -> int | None:
@@ -59,13 +68,38 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def write_results(frame: Frame, plan: Plan, strides: Strides) -> str:
+def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> bool:
+    """Whether results are to be written past the caches: they are more than a cache holds, and the
+    vectors of them lie at multiples of their size. `whole_rows` says so of the numbers of rows
+    where they are stored along these."""
+    target = plan.form.kernel.targets[0]
+    side, whole = plan.vector, True
+    if plan.across:
+        side, whole = plan.broadcast, whole_rows
+    large = is_large(target.tensor, _FAR) and target.tensor not in frame.local
+    if not (large and whole) or plan.ragged or frame.target is None:
+        return False
+    form, lanes = flat_form(target, strides), plan.lanes
+    groups = merge(side.indices, [target], strides).groups
+    others = {i: n for i, n in form.steps.items() if not groups or i not in groups[-1]}
+    if not groups or form.steps.get(groups[-1][-1]) != 1 or form.others:
+        return False
+    if len(groups) > 1 and size(groups[-1]) % lanes:
+        return False
+    is_vector = LEAST_PAST <= lanes * width(target.tensor.dtype) <= LINE
+    return is_vector and all(
+        isinstance(n, int) and n % lanes == 0 for n in (*others.values(), form.constant)
+    )
+
+
+def write_results(frame: Frame, plan: Plan, strides: Strides, past: bool = False) -> str:
     """The function `@kernel.finish`, which `call_results` calls.
 
     `c` holds the sums of `rows` rows from number `row`, of which the first `live` lanes
-    from number `lane` count.
+    from number `lane` count. If they go `past` the caches, the caller waits until they are there.
     """
-    return _write(frame, plan, strides, ("%rows", "%live"), "", ", i64 %rows, i64 %lane, i64 %live")
+    parameters = ", i64 %rows, i64 %lane, i64 %live"
+    return _write(frame, plan, strides, ("%rows", "%live"), "", parameters, past=past)
 
 
 def call_results(c: str, outer: str, row: str, rows: int, lane: str, live: str | int) -> str:
@@ -77,12 +111,12 @@ def call_results(c: str, outer: str, row: str, rows: int, lane: str, live: str |
 
 
 def write_results_of(
-    frame: Frame, plan: Plan, strides: Strides, rows: int, live: int, run: int
+    frame: Frame, plan: Plan, strides: Strides, rows: int, live: int, run: int, past: bool = False
 ) -> str:
     """The function that `call_results_of` calls: for tiles of one size, whose rows are in one run
     of the result, and their lanes in runs of `run`."""
     name = f".{rows}x{live}"
-    return _write(frame, plan, strides, (str(rows), str(live)), name, ", i64 %lane", run)
+    return _write(frame, plan, strides, (str(rows), str(live)), name, ", i64 %lane", run, past)
 
 
 def call_results_of(c: str, outer: str, row: str, rows: int, lane: str, live: int) -> str:
@@ -101,6 +135,7 @@ def _write(
     suffix: str,
     parameters: str,
     run: int = 0,
+    past: bool = False,
 ) -> str:
     outside = frame.builder
     frame.builder = Builder(
@@ -111,7 +146,12 @@ def _write(
     )
     frame.builder.scales = outside.scales
     writer = _Writer(frame, plan, strides, *counts, run)
-    writer.write()
+    if past:
+        fences, frame.fences = frame.fences, False
+        write_either_way([plan.form.kernel.targets[0].tensor], frame, writer.write)
+        frame.fences = fences
+    else:
+        writer.write()
     frame.builder.line("ret void")
     text = frame.builder.text()
     outside.declarations |= frame.builder.declarations

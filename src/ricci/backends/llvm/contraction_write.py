@@ -10,6 +10,7 @@ from .contraction_plan import Plan
 from .contraction_results import (
     call_results,
     call_results_of,
+    goes_past,
     one_run,
     result_step,
     write_results,
@@ -45,6 +46,7 @@ from .emit_memory import prefetch
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
+from .nest_stream import FENCE
 from .packing import Block, write_packing
 from .target import LINE, PAGE, Target
 from .tile_step import ahead_of, steps_in_turn, vectors_ahead
@@ -71,6 +73,8 @@ class ContractionWriter:
         self.broadcast, self.vector = self.sides = sides_of(plan, strides)
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
+        whole_rows = plan.rows % plan.lanes == 0
+        self.past = self.result_step is None and goes_past(plan, strides, frame, whole_rows)
         self.one_run = one_run(plan, frame, strides)
         self.ahead: ColumnsAhead | None = None
         if frame.target is not None and asks_for_columns(plan, strides, frame.target):
@@ -127,9 +131,10 @@ class ContractionWriter:
             text += write_tile(tile)
             self.b.declarations |= declarations(tile)
         for rows, live in sorted(self.results):
-            text += write_results_of(self.frame, self.plan, self.strides, rows, live, live)
+            given = (self.frame, self.plan, self.strides, rows, live, live)
+            text += write_results_of(*given, past=self.past)
         if not self.one_run:
-            text += write_results(self.frame, self.plan, self.strides)
+            text += write_results(self.frame, self.plan, self.strides, self.past)
         turning = transposing(self.frame, packed, self.strides, dtype, lanes)
         if self.plan.across:
             turning += transpose.write_transpose(dtype, lanes, whole=True)
@@ -180,6 +185,8 @@ class ContractionWriter:
                     if self.ahead is not None:
                         self.ahead.begin(chunk.index, loop.index, last)
                     self._block_body(block_at(b, plan.depth, loop.index), first, last)
+        if self.past:
+            b.line(FENCE)
 
     def split(self, number: str) -> tuple[str, str, str]:
         """Batch, row block and lane block from one number; lane blocks go fastest, if not rows."""

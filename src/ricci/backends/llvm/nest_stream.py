@@ -32,8 +32,8 @@ FARTHER, _LONG_ROW = 4096, 512
 """The same along rows of so many terms where the processor itself looks ahead, too."""
 FENCE = "fence seq_cst"
 """Other threads see stores past the caches only after it."""
-_LEAST = 16
-"""Bytes of a vector, at least."""
+LEAST_PAST = 16
+"""Bytes of a vector that goes past the caches, at least."""
 
 
 def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
@@ -72,7 +72,7 @@ def _is_whole(use: Use, step: int, plan: Plan, shifted: bool) -> bool:
     assert plan.vector is not None
     along, size = plan.vector.index, width(use.access.tensor.dtype)
     bytes = plan.lanes * size
-    if not _LEAST <= bytes <= LINE or use.form.others:
+    if not LEAST_PAST <= bytes <= LINE or use.form.others:
         return False
     steps = {i: n for i, n in use.form.indices.items() if i not in plan.fixed}
     rest = [n for i, n in steps.items() if i is not along]

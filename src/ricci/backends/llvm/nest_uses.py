@@ -156,10 +156,10 @@ def is_read_once(use: Use) -> bool:
     return size <= 2 * points <= 2 * size
 
 
-def is_large(tensor: Tensor) -> bool:
+def is_large(tensor: Tensor, least: int = LARGE) -> bool:
     """Whether no cache of a core holds a tensor."""
     size = product(sizes_of(tensor.shape))
-    return isinstance(size, int) and size * width(tensor.dtype) >= LARGE
+    return isinstance(size, int) and size * width(tensor.dtype) >= least
 
 
 def interior(kernel: Reduce, index: Index, ranges: Ranges) -> tuple[Size, Size]:

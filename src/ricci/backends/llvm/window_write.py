@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...ir.nodes import Index
 from . import contraction_transpose as transpose
-from .contraction_results import call_results_of, write_results_of
+from .contraction_results import call_results_of, goes_past, write_results_of
 from .contraction_sides import aligned, batch_places, element, mark_written, sides_of, write_prepare
 from .contraction_space import (
     Places,
@@ -29,6 +29,7 @@ from .emit_access import extent_of
 from .emit_memory import prefetch
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
+from .nest_stream import FENCE
 from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
@@ -75,6 +76,8 @@ class _Writer:
         self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
         mark_written(self.frame, self.form)
         self.panels = sides_of(self.plan, strides)[1] if w.prepared else None
+        whole_rows = w.gathers and w.length(w.row) % self.plan.lanes == 0
+        self.past = w.is_straight and goes_past(self.plan, strides, self.frame, whole_rows)
         self.tiles: dict[str, WindowTile] = {}
         self.results: set[tuple[int, int]] = set()
 
@@ -111,7 +114,8 @@ class _Writer:
             self.b.declarations |= tile.declarations()
         for rows, live in sorted(self.results):
             run = live if self.w.is_straight else lanes
-            text += write_results_of(self.frame, self.plan, self.strides, rows, live, run)
+            given = (self.frame, self.plan, self.strides, rows, live, run)
+            text += write_results_of(*given, past=self.past)
         for count in turning:
             self.b.declarations |= transpose.declarations(dtype, count)
             text += transpose.write_transpose(dtype, count)
@@ -173,6 +177,8 @@ class _Writer:
                         self._copy(side, to, "0")
                 self._turns()
                 item.carry(numbers)
+        if self.past:
+            b.line(FENCE)
 
     def _item(self, number: str) -> tuple[str, Places]:
         """The number of an item's batch, and its places."""

@@ -9,7 +9,7 @@ from ...ir.nodes import Subscript, integer
 from . import contraction_transpose as transpose
 from .contraction_cost import equal_pieces
 from .contraction_plan import batch_of
-from .contraction_results import call_results_of, write_results_of
+from .contraction_results import call_results_of, goes_past, write_results_of
 from .contraction_sides import aligned, batch_places, element, mark_written
 from .contraction_space import Space, chunk_range, decode, minus, plus, smin, times
 from .emit import Frame, Place
@@ -17,6 +17,7 @@ from .emit_access import extent_of
 from .emit_types import scalar_type, width
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
+from .nest_stream import FENCE
 from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
@@ -50,6 +51,8 @@ class _Writer:
         self.filters = panels_of(w)
         self.asks = target.asks_meanwhile
         self.tiles: dict[str, Tile] = {}
+        whole_rows = extent_of(w.rows.number) == 1 or w.rows.length % w.plan.lanes == 0
+        self.past = goes_past(w.plan, strides, self.frame, whole_rows)
         self.outputs: set[int] = set()
         """Vectors of panels that there are."""
         self.results: set[tuple[int, int]] = set()
@@ -88,7 +91,8 @@ class _Writer:
         for vectors in sorted(self.outputs):
             text += write_output(w, vectors) + (write_late_filters(w, vectors) if w.late else "")
         for rows, live in sorted(self.results):
-            text += write_results_of(self.frame, plan, self.strides, rows, live, live)
+            given = (self.frame, plan, self.strides, rows, live, live)
+            text += write_results_of(*given, past=self.past)
         for lanes in turning:
             self.b.declarations |= transpose.declarations(dtype, lanes)
             text += transpose.write_transpose(dtype, lanes)
@@ -125,6 +129,8 @@ class _Writer:
                 self._elements()
             self._products()
             item.carry([number])
+        if self.past:
+            b.line(FENCE)
 
     def _begin(self, cut: Cut) -> str:
         """Where the block of an item begins."""
