@@ -15,9 +15,11 @@ import numpy as np
 
 Call = Callable[[], object]
 
-PAUSE = 0.06
-"""Seconds between two calls' turns: idle threads of a pool still spin for a while, those of ONNX
-Runtime for 50 milliseconds, and would take a core from the next."""
+PAUSE, WARM = 0.02, 0.04
+"""Seconds before a call's turn in which nothing runs, and then it does, but does not count: cores
+that were idle are slow for tens of milliseconds, and the caches are full of others' data. Together
+they are longer than idle threads of a pool spin, which would take a core from the next: those of
+ONNX Runtime do for 50 milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,27 @@ def time_alternately(
 ) -> dict[str, Timing]:
     """Time several calls in rotation, so that the machine's drift meets all of them alike.
 
-    In every round each call runs once to warm up and then for about `seconds`; what
-    counts is the mean of a round, and of the rounds the median.
+    In every round each call runs to warm up, and then for about `seconds`; what counts is the mean
+    of a round, and of the rounds the median.
     """
     repeats = {name: _repeats(call, seconds) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             time.sleep(PAUSE)
-            call()
+            _warm_up(call)
             start = time.perf_counter()
             for _ in range(repeats[name]):
                 call()
             samples[name].append((time.perf_counter() - start) / repeats[name])
     return {n: Timing(statistics.median(s), min(s), max(s)) for n, s in samples.items()}
+
+
+def _warm_up(call: Call) -> None:
+    end = time.perf_counter() + WARM
+    call()
+    while time.perf_counter() < end:
+        call()
 
 
 def _repeats(call: Call, seconds: float) -> int:
