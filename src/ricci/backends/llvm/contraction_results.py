@@ -35,7 +35,7 @@ from .emit_access import extent_of, is_division
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
 from .nest_stream import LEAST_PAST, write_either_way
-from .nest_uses import is_large
+from .nest_uses import bytes_of
 from .packing import is_plain
 from .target import LINE
 
@@ -68,6 +68,17 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
     return step if isinstance(step, int) else None
 
 
+def gathers(plan: Plan, strides: Strides) -> bool:
+    """Whether results wait until there are whole vectors of them along the rows: of a chunk whose
+    sums are kept anyway, with tiles that end within vectors, so that they are stored less often."""
+    fewer = 4 * plan.rows <= 3 * plan.lanes and plan.row_block >= 2 * plan.lanes
+    if not (fewer and plan.across and plan.depth.blocks > 1) or plan.ragged:
+        return False
+    kernel = plan.form.kernel
+    exprs = [*kernel.initial, *kernel.results, kernel.targets[0]]
+    return len(merge(plan.broadcast.indices, exprs, strides).groups) < 2
+
+
 def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> bool:
     """Whether results are to be written past the caches: they are more than a cache holds, and the
     vectors of them lie at multiples of their size. `whole_rows` says so of the numbers of rows
@@ -76,7 +87,7 @@ def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> b
     side, whole = plan.vector, True
     if plan.across:
         side, whole = plan.broadcast, whole_rows
-    large = is_large(target.tensor, _FAR) and target.tensor not in frame.local
+    large = bytes_of(target.tensor) >= _FAR and target.tensor not in frame.local
     if not (large and whole) or plan.ragged or frame.target is None:
         return False
     form, lanes = flat_form(target, strides), plan.lanes

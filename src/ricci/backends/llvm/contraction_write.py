@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_ahead import ColumnsAhead, asks_for_columns
@@ -10,6 +12,7 @@ from .contraction_plan import Plan
 from .contraction_results import (
     call_results,
     call_results_of,
+    gathers,
     goes_past,
     one_run,
     result_step,
@@ -75,6 +78,7 @@ class ContractionWriter:
         self.result_step = result_step(plan, strides)
         whole_rows = plan.rows % plan.lanes == 0
         self.past = self.result_step is None and goes_past(plan, strides, frame, whole_rows)
+        self.gathers = gathers(plan, strides)
         self.one_run = one_run(plan, frame, strides)
         self.ahead: ColumnsAhead | None = None
         if frame.target is not None and asks_for_columns(plan, strides, frame.target):
@@ -133,7 +137,7 @@ class ContractionWriter:
         for rows, live in sorted(self.results):
             given = (self.frame, self.plan, self.strides, rows, live, live)
             text += write_results_of(*given, past=self.past)
-        if not self.one_run:
+        if not (self.one_run or self.gathers):
             text += write_results(self.frame, self.plan, self.strides, self.past)
         turning = transposing(self.frame, packed, self.strides, dtype, lanes)
         if self.plan.across:
@@ -233,20 +237,42 @@ class ContractionWriter:
             some = b.pure(f"icmp slt i64 {full}, {self.row_count}", full, self.row_count)
             with b.when(some):
                 self._row_of_tiles(full, rest, block, first, last)
+        if self.gathers:
+            with b.when(last):
+                self._last_rows()
 
-    def _row_of_tiles(self, row: str, rows: int, block: Block, first: str, last: str) -> None:
+    def _last_rows(self) -> None:
+        """The results of the rows of a chunk that are left beyond whole vectors."""
+        plan, b = self.plan, self.b
+        sizes = {min(plan.row_block, plan.broadcast.extent)}
+        sizes.add(plan.broadcast.extent % plan.row_block or plan.row_block)
+        for size in sorted(sizes):
+            rest = size % plan.lanes
+            if not rest:
+                continue
+            row = str(size - rest)
+            with b.when(b.pure(f"icmp eq i64 {self.row_count}, {size}", self.row_count)):
+                for lane, live in self._panels():
+                    self._finish(row, rest, lane, live)
+
+    def _panels(self) -> Iterator[tuple[str, int]]:
+        """Loops over the panels of a chunk's columns: where one begins, and how many it has."""
         b, plan = self.b, self.plan
-        if plan.asks_ahead:
-            self._ask_ahead(row, rows, block)
         full = multiple(b, self.lane_count, plan.panel)
         if plan.vector.extent >= plan.panel:
             with b.loop("0", full, plan.panel) as loop:
-                self._tile(row, rows, loop.index, plan.panel, block, first, last)
+                yield loop.index, plan.panel
         rest = plan.vector.extent % plan.panel
         if rest:
             some = b.pure(f"icmp slt i64 {full}, {self.lane_count}", full, self.lane_count)
             with b.when(some):
-                self._tile(row, rows, full, rest, block, first, last)
+                yield full, rest
+
+    def _row_of_tiles(self, row: str, rows: int, block: Block, first: str, last: str) -> None:
+        if self.plan.asks_ahead:
+            self._ask_ahead(row, rows, block)
+        for lane, live in self._panels():
+            self._tile(row, rows, lane, live, block, first, last)
 
     def _ask_ahead(self, row: str, rows: int, block: Block) -> None:
         """Bring the rows of the next tile to the caches; after the last there need be no memory."""
@@ -288,15 +314,26 @@ class ContractionWriter:
         b.line(call_tile(tile, a, columns, block.points, c, first, str(beyond)))
         if is_result:
             return
-        where = (c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live)
-        if self.one_run:
-            self.results.add((rows, live))
-        finish = call_results_of(*where) if self.one_run else call_results(*where)
         if last == "true":
-            b.line(finish)
+            self._finish(row, rows, lane, live)
+            return
+        with b.when(last):
+            if not self.gathers:
+                self._finish(row, rows, lane, live)
+                return
+            end = multiple(b, plus(b, row, str(rows)), plan.lanes)
+            with b.loop(multiple(b, row, plan.lanes), end, plan.lanes) as loop:
+                self._finish(loop.index, plan.lanes, lane, live)
+
+    def _finish(self, row: str, rows: int, lane: str, live: int) -> None:
+        """The results of some rows and columns."""
+        b, c = self.b, self._sums_at(row, lane)
+        where = (c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live)
+        if self.one_run or self.gathers:
+            self.results.add((rows, live))
+            b.line(call_results_of(*where))
         else:
-            with b.when(last):
-                b.line(finish)
+            b.line(call_results(*where))
 
     def _vectors_ahead(self, b_step: int) -> int:
         """How many elements ahead of those that a tile reads there are others to bring near: of the
@@ -326,14 +363,13 @@ class ContractionWriter:
         return rows * a_row if direct and plan.has_far_rows and a_row * self.bytes % PAGE else 0
 
     def _sums_at(self, row: str, lane: str) -> str:
-        """Where the sums of a tile are: all of a chunk are kept if k is cut in blocks."""
+        """Where the sums of a tile are: all of a chunk are kept if k is cut in blocks, panel by
+        panel."""
         plan, b = self.plan, self.b
         if plan.depth.blocks == 1:
             return "%scratch"
-        across = -(-plan.lane_block // plan.panel)
-        number = times(b, b.pure(f"udiv i64 {row}, {plan.rows}", row), across)
-        number = plus(b, number, b.pure(f"udiv i64 {lane}, {plan.panel}", lane))
-        return self._element("%scratch", times(b, number, plan.rows * plan.panel))
+        before = times(b, lane, plan.row_block)
+        return self._element("%scratch", plus(b, before, times(b, row, plan.panel)))
 
     def _result_at(self, row: str, lane: str) -> str:
         """Where the results of a tile belong."""

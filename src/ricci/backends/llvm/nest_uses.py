@@ -156,10 +156,15 @@ def is_read_once(use: Use) -> bool:
     return size <= 2 * points <= 2 * size
 
 
-def is_large(tensor: Tensor, least: int = LARGE) -> bool:
+def is_large(tensor: Tensor) -> bool:
     """Whether no cache of a core holds a tensor."""
+    return bytes_of(tensor) >= LARGE
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """The size of a tensor; 0 if it is not known."""
     size = product(sizes_of(tensor.shape))
-    return isinstance(size, int) and size * width(tensor.dtype) >= least
+    return size * width(tensor.dtype) if isinstance(size, int) else 0
 
 
 def interior(kernel: Reduce, index: Index, ranges: Ranges) -> tuple[Size, Size]:

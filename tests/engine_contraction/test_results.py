@@ -1,5 +1,6 @@
-"""Results of sums of products that no cache holds are written past the caches, if they are whole
-vectors that lie as they should; they are what NumPy gives in float64."""
+"""How results of sums of products are stored: past the caches if no cache holds them and they are
+whole vectors that lie as they should; together where tiles end within vectors. They are what NumPy
+gives in float64."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import contraction_results
-from ricci.backends.llvm.contraction import follow
+from ricci.backends.llvm.contraction import follow, form_of
+from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.nest_stream import FENCE
 from ricci.backends.llvm.schedule import Contraction, Schedule, Window, Winograd
 from ricci.backends.llvm.target import Target, host
@@ -43,6 +45,23 @@ def test_whole_vectors_go_past_the_caches(
     assert not _streams(case, schedule, target), "caches hold so few results"
     monkeypatch.setattr(contraction_results, "_FAR", 0)
     assert _streams(case, schedule, target) == past
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("rows", [3, 5, 9])
+@pytest.mark.parametrize("row_block", [45, 90, 1000])
+@pytest.mark.parametrize("size", [(11, 9), (12, 12)])
+def test_results_of_several_tiles_are_stored_together(
+    rows: int, row_block: int, size: tuple[int, int], target: Target
+) -> None:
+    """Where there are fewer vectors of results than tiles; a chunk may end within both."""
+    case = convolution(1, (50, 70), size, 1, bias=True)
+    schedule = Contraction("right", "direct", "packed", rows, 2, row_block, 64, (0,), 0, 20, 1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = scheduled_plan(form, schedule, {}, target, case.constant)
+    assert contraction_results.gathers(plan, {}) == (4 * rows <= 3 * plan.lanes)
+    assert not _streams(case, schedule, target)
 
 
 def _streams(case: Case, schedule: Schedule, target: Target) -> bool:
