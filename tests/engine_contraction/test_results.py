@@ -18,12 +18,14 @@ from .cases import Case, convolution
 from .native import Native
 from .oracle import reduce
 from .test_random import narrow
+from .test_window import of_images
 
 HOST = host()
 TARGETS = {"host": HOST, "32 bytes": narrow(HOST, 32), "16 bytes": narrow(HOST, 16)}
 
 POINTWISE = Contraction("left", "packed", "packed", 5, 2, 20, 32, (0,), 0, 16, 2)
 TILES = Window("right", 3, 1, 1, 7, 2)
+COPIES = Window("left", 1, 3, 3, 3, 1)
 PRODUCTS = Winograd("right", 3, 1, 2, 0, 0)
 
 CASES: dict[str, tuple[Case, Schedule, bool]] = {
@@ -33,6 +35,12 @@ CASES: dict[str, tuple[Case, Schedule, bool]] = {
     "rows that are not": (convolution(2, (3, 20), (9, 61), 7, stride=2, pad=1), TILES, False),
     "tiles of whole vectors": (convolution(2, (16, 24), (6, 32), 3, pad=1), PRODUCTS, True),
     "tiles that are not": (convolution(2, (16, 24), (6, 35), 3, pad=1), PRODUCTS, False),
+    "planes of whole vectors, but not rows": (
+        convolution(2, (16, 24), (8, 22), 3, pad=1),
+        PRODUCTS,
+        False,
+    ),
+    "tiles that begin anywhere": (of_images(2, 6, 5, 6, 31), COPIES, False),
 }
 
 

@@ -81,8 +81,8 @@ def gathers(plan: Plan, strides: Strides) -> bool:
 
 def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> bool:
     """Whether results are to be written past the caches: they are more than a cache holds, and the
-    vectors of them lie at multiples of their size. `whole_rows` says so of the numbers of rows
-    where they are stored along these."""
+    vectors of them lie at multiples of their size. Columns are stored from multiples of the lanes
+    on; `whole_rows` says whether rows are, where vectors lie along these."""
     target = plan.form.kernel.targets[0]
     side, whole = plan.vector, True
     if plan.across:

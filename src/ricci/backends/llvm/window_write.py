@@ -77,7 +77,7 @@ class _Writer:
         mark_written(self.frame, self.form)
         self.panels = sides_of(self.plan, strides)[1] if w.prepared else None
         whole_rows = w.gathers and w.length(w.row) % self.plan.lanes == 0
-        self.past = w.is_straight and goes_past(self.plan, strides, self.frame, whole_rows)
+        self.past = goes_past(self.plan, strides, self.frame, whole_rows)
         self.tiles: dict[str, WindowTile] = {}
         self.results: set[tuple[int, int]] = set()
 

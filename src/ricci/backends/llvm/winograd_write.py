@@ -51,7 +51,8 @@ class _Writer:
         self.filters = panels_of(w)
         self.asks = target.asks_meanwhile
         self.tiles: dict[str, Tile] = {}
-        whole_rows = extent_of(w.rows.number) == 1 or w.rows.length % w.plan.lanes == 0
+        starts = (extent_of(w.row.own), w.rows.length * (extent_of(w.rows.number) > 1))
+        whole_rows = all(n % w.plan.lanes == 0 for n in starts)
         self.past = goes_past(w.plan, strides, self.frame, whole_rows)
         self.outputs: set[int] = set()
         """Vectors of panels that there are."""
