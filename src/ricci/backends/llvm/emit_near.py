@@ -9,10 +9,14 @@ from ...ir.nodes import Access, Expr, Remap, Subscript, Symbol, integer
 from ...ir.rewrite import free_indices, nodes_through_locals
 from ...ir.shapes_evaluate import evaluate
 from .emit_access import is_within
+from .emit_parts import Place
 from .sizes import sizes_of
 
 if TYPE_CHECKING:
     from .emit import Point
+
+_ONLY = Place(None)
+"""Of an index that has one value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def _lanes(point: Point, subscript: Subscript, extent: int) -> list[int] | None:
     parts = _parts(subscript)
     if any(isinstance(x, (Access, Symbol)) for x in nodes_through_locals(*parts)):
         return None
-    places = {i: point.places[i] for i in free_indices(*parts)}
+    places = {i: point.places.get(i, _ONLY) for i in free_indices(*parts)}
     if any(place.base is not None for place in places.values()):
         return None
     found = []
