@@ -41,6 +41,9 @@ _APART, _FAR_APART = {PAGE: 0.3}, {PAGE: 0.6, PAGE // 2: 0.35}
 beyond the caches. Others are brought near ahead of time."""
 _WAITED = {False: 1 / 3, True: 1.0}
 """The part of these that is not covered by what is computed meanwhile; whether a core is wide."""
+DEEP_APART, _DEEP_WAITED = 6, 1 / 3
+"""Rows of a tile of deep blocks that may lie whole pages apart, since all k of them are to stay in
+the first cache while columns pass by; and the part of the above that is not covered there."""
 _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
@@ -66,6 +69,8 @@ longer than 32 bytes: where it is small, columns that are asked for need the res
 _FROM_L2 = {False: 0.3, True: 0.7}
 """Cycles per 64 bytes of panels that are more than the first cache has room for, by whether a core
 is wide."""
+_DEEP_L2 = {"prepared": 0.35, "packed": 0.6}
+"""The same of deep blocks, whose rows stay in the first cache."""
 _FROM_L3 = {False: 2.0, True: 8.0}
 """Cycles for a vector of packed columns that do not stay in the second cache, which the rows of a
 tile share, by whether vectors are longer than 32 bytes."""
@@ -107,7 +112,7 @@ class Costs:
         near = self.rows * plan.lane_block * self.bytes <= target.l1
         if not (plan.is_streamed and near):  # else sums stay near
             sums = _WIDE_SUMS if target.halves else _SUMS
-            self.each += sums * (plan.depth.blocks - 1) / plan.lanes
+            self.each += sums * (plan.depth.blocks * plan.runs - 1) / plan.lanes
         self.each += _storing(plan, strides)
         self.row = k * _reading(
             plan.broadcast_source, plan.broadcast, plan.rows, plan, strides, target
@@ -122,7 +127,7 @@ class Costs:
             self.pages += _PAGES_OF_COLUMNS * _is_spread(plan.vector, plan, strides)
             self.pages += _drive_out_each_other(plan, strides, target) * _OUT
         self.meets_far = plan.broadcast_source == "prepared" and self.columns > plan.panel
-        self.meets_far &= target.wide and target.near_l3
+        self.meets_far &= target.is_fed
         self.meets_far &= is_far(plan.broadcast, plan.depth, self.bytes, target)
         self.beside = rows_beside(plan, strides)
         self.stretches = _STRETCH * _is_torn(plan, strides, target)
@@ -196,7 +201,8 @@ class Costs:
             farther = 0.6 if target.long else 0.9
             cycles = cycles + read * (farther if far else 0.45)
         else:
-            again = (read * plan.lanes - columns * depth) / line * _FROM_L2[target.wide]
+            each = _DEEP_L2[plan.vector_source] if plan.is_deep else _FROM_L2[target.wide]
+            again = (read * plan.lanes - columns * depth) / line * each
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
@@ -280,7 +286,10 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
         return _FAR_ACROSS if far else _ACROSS
     unit = math.gcd(step_of(operand, operand.indices, strides) * bytes_of, PAGE)
     apart = (_FAR_APART if far else _APART).get(unit)
-    return _IN_PLACE if apart is None else apart * _WAITED[target.wide]
+    if apart is None:
+        return _IN_PLACE
+    stays = plan.is_deep and plan.rows <= DEEP_APART
+    return apart * (_DEEP_WAITED if stays else _WAITED[target.wide])
 
 
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:

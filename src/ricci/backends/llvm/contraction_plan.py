@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
 from .contraction_cost import (
+    DEEP_APART,
     MOST_APART,
     MOST_ROWS,
     Costs,
@@ -56,8 +57,11 @@ _FEW_PANELS = 6
 """With so many panels of rows, it goes by bringing columns from beyond the caches."""
 _EXACT, _MORE_EXACT, _MOST_EXACT = 256, 224, 128
 """Terms that are added up one by one, at most: the more, the less exact the sum. All of a sum that
-is one block, since a second takes results to memory and back; fewer of one that is several; fewest
+is one run, since a second takes sums to memory and back; fewer of one that is several; fewest
 with few rows, since it costs nothing there."""
+_MOST_DEEP = 16 << 20
+"""Bytes of rows of which all k may stay in the first cache by turns, at most: what columns pass by
+again comes from the third, while no more is read from memory than before."""
 _LONG_RUN = 512
 """Elements of a run of which the last panel may be a part of one."""
 _CHUNKS = 24
@@ -99,11 +103,28 @@ class Plan:
     """Whether the broadcast side is more than the caches of a core hold."""
     by_lanes: bool = False
     """Whether all blocks of the same columns follow one another, not all of the same rows."""
+    is_deep: bool = False
+    """Whether the rows of a tile stay in the first cache, for more k than are added up one by one,
+    while columns pass by that come from the second."""
 
     @property
     def panel(self) -> int:
         """Elements that a vector panel holds per k."""
         return self.vectors * self.lanes
+
+    @property
+    def run(self) -> int:
+        """Terms that a tile adds up one by one, at most, if a block has more; else 0. Sums of
+        integers are exact anyway."""
+        most, limit = self.depth.most, _exact(self.broadcast, self.depth)
+        if self.form.words is not None or most <= limit:
+            return 0
+        return -(-most // -(-most // limit))
+
+    @property
+    def runs(self) -> int:
+        """How many sums a tile makes of a block of k."""
+        return -(-self.depth.most // self.run) if self.run else 1
 
     @property
     def row_blocks(self) -> int:
@@ -179,9 +200,7 @@ def _of_other_tiles(best: Plan, strides: Strides, target: Target) -> Iterator[Pl
     most_rows = _most_rows(broadcast, best.broadcast_source, depth, strides, bytes_of, target)
     for tile in good_tiles(broadcast.extent, vector.extent, best.lanes, target, most_rows):
         if tile != (best.rows, best.vectors):
-            plan = _plan(*given, depth, strides, target, tile)
-            near = _near(plan, strides, target)
-            yield from [plan] if near is None else [plan, near]
+            yield from _of_depths(*given, depth, strides, target, tile)
 
 
 def plans_of_sides(
@@ -196,9 +215,42 @@ def plans_of_sides(
     for order in (_depth(form, broadcast, strides), _depth(form, vector, strides)):
         for a in sources_of(broadcast, order, strides, constant, False):
             for b in sources_of(vector, order, strides, constant, True):
-                plan = _plan(form, broadcast, vector, a, b, order, strides, target)
-                near = _near(plan, strides, target)
-                yield from [plan] if near is None else [plan, near]
+                yield from _of_depths(form, broadcast, vector, a, b, order, strides, target)
+
+
+def _of_depths(
+    form: Form,
+    broadcast: Operand,
+    vector: Operand,
+    broadcast_source: Source,
+    vector_source: Source,
+    depth: Depth,
+    strides: Strides,
+    target: Target,
+    tile: tuple[int, int] | None = None,
+) -> Iterator[Plan]:
+    """The plans with blocks of so many k as are added up one by one, of as many as leave a panel of
+    columns in the first cache, and of as many as leave one of rows there."""
+    given = (form, broadcast, vector, broadcast_source, vector_source, depth, strides, target, tile)
+    plan = _plan(*given)
+    yield plan
+    near = _near(plan, strides, target)
+    if near is not None:
+        yield near
+    if may_be_deep(form, broadcast, broadcast_source, depth, target) and not plan.is_streamed:
+        deep = _plan(*given, deep=True)
+        if tile is None or tile == (deep.rows, deep.vectors):
+            yield deep
+
+
+def may_be_deep(
+    form: Form, broadcast: Operand, source: Source, depth: Depth, target: Target
+) -> bool:
+    """Whether blocks of a plan may be deep, see `Plan.is_deep`: of rows that come from the third
+    cache at most."""
+    many = broadcast.extent > _FEW and depth.extent > _exact(broadcast, depth)
+    rows = broadcast.extent * depth.extent * form.dtype.numpy().itemsize
+    return many and target.is_fed and source == "direct" and rows <= _MOST_DEEP
 
 
 def sources_of(
@@ -237,21 +289,24 @@ def _plan(
     strides: Strides,
     target: Target,
     tile: tuple[int, int] | None = None,
+    deep: bool = False,
 ) -> Plan:
     lanes = target.lanes(form.dtype)
     bytes_of = form.dtype.numpy().itemsize
     asks = is_asked_ahead(broadcast, broadcast_source, _STREAMS, depth, strides, bytes_of, target)
-    if tile is None:
-        most_rows = _most_rows(broadcast, broadcast_source, depth, strides, bytes_of, target)
+    most_rows = _most_rows(broadcast, broadcast_source, depth, strides, bytes_of, target)
+    if deep and most_rows == MOST_APART:
+        most_rows = DEEP_APART
+    if tile is None or tile[0] > most_rows:
         tile = best_tile(broadcast.extent, vector.extent, lanes, target, most_rows)
     rows, vectors = tile
     if broadcast.extent == 1:
         vectors = _vectors_of_row(-(-vector.extent // lanes), target)
     panel = vectors * lanes
     streams = vector_source == "direct" and reads_far(vector, form, depth, target)
-    exact = _EXACT if depth.extent <= _EXACT else _MORE_EXACT
-    exact = _MOST_EXACT if broadcast.extent <= _FEW else exact
-    most = min(exact, _panel_depth(rows, bytes_of, target))
+    most = _panel_depth(rows, bytes_of, target)
+    if not deep:
+        most = min(most, _exact(broadcast, depth))
     if streams:
         pages = step_of(vector, depth.indices, strides) * bytes_of % PAGE == 0
         room = _APART if target.l1 > 8 * PAGE else _APART_IN_FEW
@@ -274,6 +329,7 @@ def _plan(
         asks_ahead=asks,
         has_far_rows=is_far(broadcast, depth, bytes_of, target),
         by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
+        is_deep=deep,
     )
     return plan if streams else _with_blocks(plan, strides, target)
 
@@ -333,6 +389,12 @@ def _in_one_block(reduced: tuple[Index, ...]) -> Depth:
 def reduced_loops(form: Form) -> list[Index]:
     """The reduced indices that have several values, or else one."""
     return [k for k in form.reduced if extent_of(k) > 1] or list(form.reduced[:1])
+
+
+def _exact(broadcast: Operand, depth: Depth) -> int:
+    """Terms of a sum that are added up one by one, at most."""
+    exact = _EXACT if depth.extent <= _EXACT else _MORE_EXACT
+    return _MOST_EXACT if broadcast.extent <= _FEW else exact
 
 
 def _panel_depth(rows: int, bytes_of: int, target: Target) -> int:

@@ -13,6 +13,7 @@ from .contraction_plan import (
     in_runs,
     is_across,
     is_asked_ahead,
+    may_be_deep,
     reduced_loops,
     sources_of,
 )
@@ -82,7 +83,8 @@ def scheduled_plan(
         asks_ahead=asks, has_far_rows=is_far(broadcast, depth, bytes_of, target),
         by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
     )  # fmt: skip
-    return _with_grain(plan, s.grain)
+    deep = plan.run > 0 and may_be_deep(form, broadcast, s.broadcast_source, depth, target)
+    return _with_grain(replace(plan, is_deep=deep), s.grain)
 
 
 def _with_grain(plan: Plan, wanted: int) -> Plan:

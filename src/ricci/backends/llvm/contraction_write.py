@@ -306,7 +306,8 @@ class ContractionWriter:
         far = plan.is_streamed and b_step * self.bytes % PAGE == 0
         stored = beyond if partial and not b.scales else 0
         turn = steps_in_turn(rows, vectors, self.frame.target)
-        tile = Tile(self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far, stored, turn)
+        given = (self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far, stored, turn)
+        tile = Tile(*given, run=plan.run)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         if self.ahead is not None:

@@ -55,12 +55,16 @@ class Tile:
     turn: int = 1
     """How many k are done in a turn, at least; those of words are done one by one."""
     beside: int = 0
+    run: int = 0
+    """How many terms are added up one by one at most before the sum of them is put to the result,
+    if there may be more."""
 
     @property
     def name(self) -> str:
         place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
         part = f".partial{self.stored or ''}" if self.partial else ""
         kind = ".masked" * self.masked + part + ".beside" * bool(self.beside)
+        kind += f".run{self.run}" * bool(self.run)
         return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
 
 
@@ -86,8 +90,10 @@ def declarations(tile: Tile) -> set[str]:
     found = {f"declare {v} @llvm.fmuladd.{name}({v}, {v}, {v})", PREFETCH}
     if tile.words is not None:
         found = {tile.words.declaration(tile.lanes)}
+    if tile.run:
+        found.add("declare i64 @llvm.smin.i64(i64, i64)")
     bits = with_lanes("i1", tile.lanes)
-    if tile.masked:
+    if tile.masked or (tile.partial and tile.run):
         found.add(f"declare {v} @llvm.masked.load.{name}.p0(ptr, i32, {bits}, {v})")
     if tile.partial:
         found.add(f"declare void @llvm.masked.store.{name}.p0({v}, ptr, i32, {bits})")
@@ -103,6 +109,8 @@ class _Writer:
         self.align = width(tile.dtype)
         self.add = "fadd"
         self.lines: list[str] = []
+        self.before = "entry"
+        """The block before the loops."""
         self.cells = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
         self.count = len(self.cells)
         """How many sums there are."""
@@ -115,9 +123,11 @@ class _Writer:
 
     def text(self) -> str:
         more = ", ptr %e" * bool(self.tile.beside)
+        all_of = ".all" * bool(self.tile.run)
         head = (
-            f"define internal void @{self.tile.name}(ptr noalias readonly %a, ptr noalias readonly"
-            f" %b, i64 %n, ptr noalias %c, i1 %first, i64 %live{more}) noinline {{"
+            f"define internal void @{self.tile.name}(ptr noalias readonly %a{all_of}, ptr noalias "
+            f"readonly %b{all_of}, i64 %n{all_of}, ptr noalias %c, i1 %first{all_of}, i64 %live"
+            f"{more}) noinline {{"
         )
         self._entry()
         self._loops()
@@ -131,6 +141,30 @@ class _Writer:
         self._add("entry:")
         if self.tile.masked or (self.tile.partial and not self.tile.stored):
             self._mask()
+        if self.tile.run:
+            self._begin_run()
+
+    def _begin_run(self) -> None:
+        """Some of the terms, `%n`; others are left for the next run."""
+        self.before = "run"
+        self._add("br label %run", "run:")
+        for name, kind, first in (
+            ("left", "i64", "%n.all"),
+            ("a", "ptr", "%a.all"),
+            ("b", "ptr", "%b.all"),
+        ):
+            self._add(f"%{name} = phi {kind} [ {first}, %entry ], [ %{name}.later, %done ]")
+        self._add("%first = phi i1 [ %first.all, %entry ], [ false, %done ]")
+        self._add(f"%n = call i64 @llvm.smin.i64(i64 %left, i64 {self.tile.run})")
+
+    def _next_run(self) -> None:
+        """The terms that are left, if there are any."""
+        t = self.tile
+        self._add(f"%left.later = sub nsw i64 %left, {t.run}")
+        self._add(f"%a.later = getelementptr {self.scalar}, ptr %a, i64 {t.run * t.a_step}")
+        self._add(f"%b.later = getelementptr {self.scalar}, ptr %b, i64 {t.run * t.b_step}")
+        self._add("%again = icmp sgt i64 %left.later, 0")
+        self._add("br i1 %again, label %run, label %return", "return:")
 
     def _mask(self) -> None:
         n = self.tile.lanes
@@ -149,7 +183,7 @@ class _Writer:
     def _loops(self) -> None:
         """The loop over k, several in a turn, and one over those that are left; the sums are `%x`
         in the end."""
-        whole = self._loop("k", "entry", ("0", "%a", "%b"), None, self.turn)
+        whole = self._loop("k", self.before, ("0", "%a", "%b"), None, self.turn)
         if self.turn > 1:
             self._loop("r", "k.end", ("%k.end.n", "%k.end.a", "%k.end.b"), whole, 1)
 
@@ -254,16 +288,43 @@ class _Writer:
         v, cells, sums = self.vector, list(enumerate(self.cells)), self._sums()
         for n, (i, j) in cells:
             self._add(self._cell(f"y{n}.p", i, j))
-        self._add("br label %exit", "exit:", "br i1 %first, label %done, label %again", "again:")
-        for n, _ in cells:
-            self._add(f"%o{n} = load {v}, ptr %y{n}.p, align {self.align}")
+        self._add("br label %exit", "exit:", "br i1 %first, label %done, label %more", "more:")
+        for n, (_, j) in cells:
+            self._load_sum(n, self.tile.partial and j == self.tile.vectors - 1)
             self._add(f"%s{n} = {self.add} {v} {sums[n]}, %o{n}")
         self._add("br label %done", "done:")
         for n, _ in cells:
-            self._add(f"%y{n} = phi {v} [ {sums[n]}, %exit ], [ %s{n}, %again ]")
+            self._add(f"%y{n} = phi {v} [ {sums[n]}, %exit ], [ %s{n}, %more ]")
         for n, (_, j) in cells:
             self._store(f"%y{n}", self.tile.partial and j == self.tile.vectors - 1)
+        if self.tile.run:
+            self._next_run()
         self._add("ret void")
+
+    def _load_sum(self, n: int, partial: bool) -> None:
+        """What there is where the sum of a cell is to be stored, `%o`."""
+        v, where = self.vector, f"ptr %y{n}.p"
+        stored = self.tile.stored
+        if not partial:
+            self._add(f"%o{n} = load {v}, {where}, align {self.align}")
+        elif stored:
+            first = with_lanes(self.scalar, stored)
+            lanes = ", ".join(f"i32 {min(k, stored)}" for k in range(self.tile.lanes))
+            self._add(f"%o{n}.f = load {first}, {where}, align {self.align}")
+            if stored == 1:
+                zeros = f"{v} zeroinitializer"
+                self._add(f"%o{n} = insertelement {zeros}, {first} %o{n}.f, i64 0")
+                return
+            self._add(
+                f"%o{n} = shufflevector {first} %o{n}.f, {first} zeroinitializer, "
+                f"<{self.tile.lanes} x i32> <{lanes}>"
+            )
+        else:
+            bits = with_lanes("i1", self.tile.lanes)
+            self._add(
+                f"%o{n} = call {v} @llvm.masked.load.{self.tag}.p0({where}, i32 {self.align}, "
+                f"{bits} %mask, {v} zeroinitializer)"
+            )
 
     def _store(self, value: str, partial: bool) -> None:
         v = self.vector

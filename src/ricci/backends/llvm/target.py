@@ -107,6 +107,12 @@ class Target:
         return self.units * self.vector_bytes > 64
 
     @property
+    def is_fed(self) -> bool:
+        """Whether the second cache, and the third, give a wide core much of what it reads while it
+        computes."""
+        return self.wide and self.near_l3
+
+    @property
     def long(self) -> bool:
         """Whether vectors are longer than 32 bytes."""
         return self.vector_bytes > 32
