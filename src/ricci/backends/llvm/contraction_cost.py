@@ -69,7 +69,7 @@ longer than 32 bytes: where it is small, columns that are asked for need the res
 _FROM_L2 = {False: 0.3, True: 0.7}
 """Cycles per 64 bytes of panels that are more than the first cache has room for, by whether a core
 is wide."""
-_DEEP_L2 = {"prepared": 0.35, "packed": 0.6}
+_DEEP_L2 = {"prepared": 0.15, "packed": 0.6}
 """The same of deep blocks, whose rows stay in the first cache."""
 _FROM_L3 = {False: 2.0, True: 8.0}
 """Cycles for a vector of packed columns that do not stay in the second cache, which the rows of a
