@@ -99,3 +99,14 @@ def test_rows_that_come_from_memory_again_are_not_worth_it() -> None:
     form = form_of(case.kernel, {})
     assert form is not None
     assert not make_plan(form, {}, ZEN5, case.constant).is_deep
+
+
+@pytest.mark.parametrize(("cpu", "source"), [("znver5", "prepared"), ("sapphirerapids", "direct")])
+def test_a_row_by_a_small_constant_has_it_prepared_where_it_would_wait(
+    cpu: str, source: str
+) -> None:
+    case = matmul(1, 256, 512)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, replace(ZEN5, cpu=cpu), case.constant)
+    assert plan.vector_source == source

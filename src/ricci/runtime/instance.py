@@ -21,7 +21,7 @@ from ..diagnostics import Error, error
 from ..dtypes import DType
 from ..stored import Stored
 from .arguments import Array
-from .blocks import Room, block, blocks, in_memory
+from .blocks import Room, aligned, block, blocks
 from .builtin import is_supported, make_builtin
 from .pool import entry, generation, pool_address, runtime, this_machine
 from .preparation import Part, needed_later, parts_of
@@ -97,7 +97,7 @@ class Weights:
         image = loaded.image
         self.loaded = loaded
         late = needed_later(image)
-        self.variables = [in_memory(v) if k in late else None for k, v in enumerate(variables)]
+        self.variables = [aligned(v) if k in late else None for k, v in enumerate(variables)]
         """None at the places of those that only the preparation reads."""
         self._memory, self.kept = blocks(image.kept)
         self._free: list[Instance] = []

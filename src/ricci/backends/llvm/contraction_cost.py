@@ -48,6 +48,9 @@ _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
 """Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
+_COLUMNS_IN_PLACE, _ROW_IN_PLACE = 0.45, 1.2
+"""Cycles per vector of columns in place that a core's caches hold; for a single row, which waits
+for each of them, where prepared ones would come as fast as it computes."""
 _FAR_ROWS = 3.5
 """The same of prepared rows, for each panel of columns that meets them, where a core is wide and
 the third cache near: others compute meanwhile, or have more in the second."""
@@ -199,7 +202,8 @@ class Costs:
         line = 64 / self.bytes
         if plan.vector_source == "direct":
             farther = 0.6 if target.long else 0.9
-            cycles = cycles + read * (farther if far else 0.45)
+            each = _ROW_IN_PLACE if target.is_fed and self.rows == 1 else _COLUMNS_IN_PLACE
+            cycles = cycles + read * (farther if far else each)
         else:
             each = _DEEP_L2[plan.vector_source] if plan.is_deep else _FROM_L2[target.wide]
             again = (read * plan.lanes - columns * depth) / line * each
