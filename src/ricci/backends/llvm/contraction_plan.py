@@ -200,7 +200,8 @@ def _of_other_tiles(best: Plan, strides: Strides, target: Target) -> Iterator[Pl
     most_rows = _most_rows(broadcast, best.broadcast_source, depth, strides, bytes_of, target)
     for tile in good_tiles(broadcast.extent, vector.extent, best.lanes, target, most_rows):
         if tile != (best.rows, best.vectors):
-            yield from _of_depths(*given, depth, strides, target, tile)
+            plan = _plan(*given, depth, strides, target, tile)
+            yield from _of_depths(plan, strides, target)
 
 
 def plans_of_sides(
@@ -215,32 +216,17 @@ def plans_of_sides(
     for order in (_depth(form, broadcast, strides), _depth(form, vector, strides)):
         for a in sources_of(broadcast, order, strides, constant, False):
             for b in sources_of(vector, order, strides, constant, True):
-                yield from _of_depths(form, broadcast, vector, a, b, order, strides, target)
+                plan = _plan(form, broadcast, vector, a, b, order, strides, target)
+                yield from _of_depths(plan, strides, target)
 
 
-def _of_depths(
-    form: Form,
-    broadcast: Operand,
-    vector: Operand,
-    broadcast_source: Source,
-    vector_source: Source,
-    depth: Depth,
-    strides: Strides,
-    target: Target,
-    tile: tuple[int, int] | None = None,
-) -> Iterator[Plan]:
-    """The plans with blocks of so many k as are added up one by one, of as many as leave a panel of
-    columns in the first cache, and of as many as leave one of rows there."""
-    given = (form, broadcast, vector, broadcast_source, vector_source, depth, strides, target, tile)
-    plan = _plan(*given)
+def _of_depths(plan: Plan, strides: Strides, target: Target) -> Iterator[Plan]:
+    """A plan with blocks of so many k as are added up one by one, with as many as leave a panel of
+    columns in the first cache, and with as many as leave one of rows there."""
     yield plan
-    near = _near(plan, strides, target)
-    if near is not None:
-        yield near
-    if may_be_deep(form, broadcast, broadcast_source, depth, target) and not plan.is_streamed:
-        deep = _plan(*given, deep=True)
-        if tile is None or tile == (deep.rows, deep.vectors):
-            yield deep
+    for other in (_near(plan, strides, target), _deep(plan, strides, target)):
+        if other is not None:
+            yield other
 
 
 def may_be_deep(
@@ -289,24 +275,19 @@ def _plan(
     strides: Strides,
     target: Target,
     tile: tuple[int, int] | None = None,
-    deep: bool = False,
 ) -> Plan:
     lanes = target.lanes(form.dtype)
     bytes_of = form.dtype.numpy().itemsize
     asks = is_asked_ahead(broadcast, broadcast_source, _STREAMS, depth, strides, bytes_of, target)
-    most_rows = _most_rows(broadcast, broadcast_source, depth, strides, bytes_of, target)
-    if deep and most_rows == MOST_APART:
-        most_rows = DEEP_APART
-    if tile is None or tile[0] > most_rows:
+    if tile is None:
+        most_rows = _most_rows(broadcast, broadcast_source, depth, strides, bytes_of, target)
         tile = best_tile(broadcast.extent, vector.extent, lanes, target, most_rows)
     rows, vectors = tile
     if broadcast.extent == 1:
         vectors = _vectors_of_row(-(-vector.extent // lanes), target)
     panel = vectors * lanes
     streams = vector_source == "direct" and reads_far(vector, form, depth, target)
-    most = _panel_depth(rows, bytes_of, target)
-    if not deep:
-        most = min(most, _exact(broadcast, depth))
+    most = min(_exact(broadcast, depth), _panel_depth(rows, bytes_of, target))
     if streams:
         pages = step_of(vector, depth.indices, strides) * bytes_of % PAGE == 0
         room = _APART if target.l1 > 8 * PAGE else _APART_IN_FEW
@@ -329,7 +310,6 @@ def _plan(
         asks_ahead=asks,
         has_far_rows=is_far(broadcast, depth, bytes_of, target),
         by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
-        is_deep=deep,
     )
     return plan if streams else _with_blocks(plan, strides, target)
 
@@ -361,6 +341,24 @@ def _near(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     if plan.vector_source == "direct" or plan.is_streamed or plan.depth.most <= most:
         return None
     return _with_blocks(replace(plan, depth=_blocked(plan.depth, most)), strides, target)
+
+
+def _deep(plan: Plan, strides: Strides, target: Target) -> Plan | None:
+    """The plan in which the rows of a tile stay in the first cache, see `Plan.is_deep`, if it may
+    be so: with fewer rows where these lie whole pages apart."""
+    form, broadcast, source = plan.form, plan.broadcast, plan.broadcast_source
+    depth = _in_one_block(plan.depth.indices)
+    if plan.is_streamed or not may_be_deep(form, broadcast, source, depth, target):
+        return None
+    bytes_of, rows, vectors = form.dtype.numpy().itemsize, plan.rows, plan.vectors
+    most_rows = _most_rows(broadcast, source, depth, strides, bytes_of, target)
+    if most_rows == MOST_APART and rows > DEEP_APART:
+        rows, vectors = best_tile(
+            broadcast.extent, plan.vector.extent, plan.lanes, target, DEEP_APART
+        )
+    depth = _blocked(depth, _panel_depth(rows, bytes_of, target))
+    deep = replace(plan, rows=rows, vectors=vectors, depth=depth, is_deep=True)
+    return _with_blocks(deep, strides, target)
 
 
 def is_across(form: Form, vector: Operand, strides: Strides) -> bool:
