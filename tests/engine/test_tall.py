@@ -88,6 +88,34 @@ def test_sizes_decide(rows: int, columns: int, parts: int | None) -> None:
     agree(text, sizes)
 
 
+def test_parts_and_what_is_left() -> None:
+    """Of a prime number of rows: parts of whole vectors, and one more of the others."""
+    sizes = {"N": 2053, "M": 3}
+    for name in ("sum", "maximum", "with what it begins with", "of a function"):
+        text = text_of(CASES[name][0])
+        assert parts_of(text, sizes) == [(32, 64), (0, 5), (0, 33)]
+        agree(text, sizes)
+
+
+@pytest.mark.parametrize("rows", [131071, 65537 * 3, 1 << 17])
+def test_long_sums_of_any_length(rows: int) -> None:
+    """A number that few others divide has as many parts as others."""
+    text = "def f(float(N) X, float(N) Y) -> (d) { d +=! X(i) * Y(i) }"
+    first = parts_of(text, {"N": rows})[0]
+    assert first[0] == rows // partial.LEAST_TERMS
+    agree(text, {"N": rows})
+
+
+def parts_of(text: str, sizes: dict[str, int]) -> list[tuple[int, int]]:
+    """Of each kernel, how many parts there are (0 if there is one), and the terms of each."""
+    found = []
+    for kernel in kernels_of(text, sizes):
+        assert isinstance(kernel, Reduce)
+        parts = [i for i in kernel.domain if i.name == "part"]
+        found.append((partial.points_of(parts) if parts else 0, partial.points_of(kernel.reduced)))
+    return found
+
+
 def test_of_caches_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     text = text_of(CASES["sum"][0])

@@ -55,6 +55,7 @@ from .prune import remove_dead
 from .recompute import compute_again
 from .siblings import merge_siblings
 from .views import Views, count_of, find_views, root_of
+from .windows import separate_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +199,8 @@ class _Lowerer:
         kernels = fuse(kernels, results, views)
         kernels = remove_dead(kernels, results, views)
         constant = {*self.graph.variables, *self.graph.constants}
-        kernels = split_long(merge_siblings(kernels, views, constant))
+        kernels = separate_windows(merge_siblings(kernels, views, constant))
+        kernels = split_long(kernels)
         kernels = split_products(kernels, constant, views)
         self.views |= views
         kernels = split_tall(split_deviations(self.parts.find(kernels, results), self.views))

@@ -20,7 +20,7 @@ from dataclasses import replace
 from ..ir import shapes
 from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Access, Index, Tensor
-from ..ir.rewrite import free_indices
+from ..ir.rewrite import accesses, free_indices
 from .chains import find_chains
 from .rows import Rows, extent, is_known
 from .siblings import has_reuse
@@ -102,7 +102,9 @@ def _grouped(kernels: Sequence[Kernel], views: Views, fixed: Container[int]) -> 
 
 
 def _can_join(kernel: Reduce) -> bool:
-    return is_known(kernel) and not has_reuse(kernel)
+    if not is_known(kernel):
+        return False
+    return not has_reuse(kernel) or len(accesses(*kernel.values)) == 1  # as of a window
 
 
 def _joined(group: Rows, kernel: Reduce) -> Rows | None:

@@ -30,10 +30,12 @@ LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
 MOST_COLUMNS = 8 << 10
 """Bytes of the results of a row: so many stay in the first cache while rows are read."""
+_UNIT = 64
+"""Terms of which parts have multiples, if they are not all equal: whole vectors."""
 MOST_STACKED = 32
 """Parts of a tall matrix: many enough for the threads."""
 
-_NEUTRAL = {
+NEUTRAL = {
     "add": 0, "mul": 1, "min": math.inf, "max": -math.inf, "and": True, "or": False,
 }  # fmt: skip
 
@@ -49,23 +51,28 @@ def split_tall(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 def _split(kernels: Sequence[Kernel], most: Callable[[Reduce], int]) -> list[Kernel]:
-    """The kernels, each reduction in as many equal parts as it may have at most."""
+    """The kernels, each reduction in as many parts as it may have at most, or nearly."""
     out: list[Kernel] = []
     for kernel in kernels:
         parts: list[Kernel] = [kernel]
         if isinstance(kernel, Reduce) and kernel.reduced and _is_simple(kernel):
             first = kernel.reduced[0]
-            extent = points_of((first,))
-            counts = (n for n in range(2, most(kernel) + 1) if extent and extent % n == 0)
-            count = max(counts, default=1)
+            count = _count(points_of((first,)), most(kernel))
             parts = parts if count == 1 else in_parts(kernel, first, count)
         out += parts
     return out
 
 
+def _count(extent: int, most: int) -> int:
+    """How many parts there are: as many as can be equal, if that is not far from the most, or each
+    would be short."""
+    equal = max((n for n in range(2, most + 1) if extent and extent % n == 0), default=1)
+    return equal if 2 * equal > most or extent < _UNIT * most else most
+
+
 def _is_simple(kernel: Reduce) -> bool:
     """Whether results of parts can be put together, and tiles do not compute the kernel."""
-    return not kernel.locals and kernel.op in _NEUTRAL and not has_reuse(kernel)
+    return not kernel.locals and kernel.op in NEUTRAL and not has_reuse(kernel)
 
 
 def _long_parts(kernel: Reduce) -> int:
@@ -97,32 +104,56 @@ def points_of(indices: Sequence[Index]) -> int:
 
 
 def in_parts(kernel: Reduce, first: Index, count: int) -> list[Kernel]:
-    """The kernel of `count` partial results, each of equally many values of a reduced index, and
-    that of the whole."""
-    length = points_of((first,)) // count
-    part, inner = Index("part", integer(count)), Index(first.name, integer(length))
-    reduced = tuple(inner if i is first else i for i in kernel.reduced)
-    place = Binary("add", Binary("mul", part, integer(length)), inner)
-    moved: dict[Replaceable, Expr | Tensor] = {first: place}
-    shape = (part.extent, *(i.extent for i in kernel.domain))
+    """The kernel of `count` partial results, each of equally many values of a reduced index, that
+    of one more result if some values are left, and that of the whole."""
+    extent = points_of((first,))
+    length = extent // count
+    if extent % count:
+        length = length // _UNIT * _UNIT
+    rest = extent - count * length
+    all_parts = count + (1 if rest else 0)
+    shape = (integer(all_parts), *(i.extent for i in kernel.domain))
     tensors = [Tensor(f"{t.tensor.name}'", x.dtype, shape) for t, x in _pairs(kernel)]
+    part = Index("part", integer(count))
+    out: list[Kernel] = [_partial(kernel, first, length, part, tensors)]
+    if rest:
+        last = _partial(kernel, first, rest, integer(count), tensors, count * length)
+        out.append(last)
+    part = Index("part", integer(all_parts))
     subscripts = tuple(Subscript(i) for i in (part, *kernel.domain))
     partial = tuple(Access(t, subscripts) for t in tensors)
-    neutral = tuple(Const(_NEUTRAL[kernel.op], t.dtype) for t in tensors)
+    return [*out, replace(kernel, reduced=(part,), values=partial, condition=None)]
+
+
+def _partial(
+    kernel: Reduce,
+    first: Index,
+    length: int,
+    part: Index | Const,
+    tensors: Sequence[Tensor],
+    start: int = 0,
+) -> Reduce:
+    """The kernel of the results of parts, each of `length` values of a reduced index, or of one
+    part that begins at `start`."""
+    inner = Index(first.name, integer(length))
+    reduced = tuple(inner if i is first else i for i in kernel.reduced)
+    parts = (part,) if isinstance(part, Index) else ()
+    begin = Binary("mul", part, integer(length)) if isinstance(part, Index) else integer(start)
+    moved: dict[Replaceable, Expr | Tensor] = {first: Binary("add", begin, inner)}
+    subscripts = tuple(Subscript(i) for i in (part, *kernel.domain))
+    neutral = tuple(Const(NEUTRAL[kernel.op], t.dtype) for t in tensors)
     totals = tuple(Local(f"acc{k}", e) for k, e in enumerate(neutral))
-    condition = None if kernel.condition is None else substitute(kernel.condition, moved)
-    parts = replace(
+    return replace(
         kernel,
-        targets=partial,
-        domain=(part, *kernel.domain),
+        targets=tuple(Access(t, subscripts) for t in tensors),
+        domain=(*parts, *kernel.domain),
         reduced=reduced,
         initial=neutral,
         values=tuple(substitute(v, moved) for v in kernel.values),
         accumulators=totals,
         results=totals,
-        condition=condition,
+        condition=None if kernel.condition is None else substitute(kernel.condition, moved),
     )
-    return [parts, replace(kernel, reduced=(part,), values=partial, condition=None)]
 
 
 def _pairs(kernel: Reduce) -> list[tuple[Access, Expr]]:

@@ -38,6 +38,7 @@ from .emit_access import (
     Linear,
     Ranges,
     has_effect,
+    is_decided,
     is_within,
     linear,
     may_be_zero,
@@ -316,7 +317,15 @@ class Point:
         )
 
     def _binary(self, expr: Binary) -> Value:
+        decided = is_decided(expr, self.ranges)
+        if decided is not None:
+            return Value(str(decided).lower(), DType.BOOL)
         values = (self.value(expr.lhs), self.value(expr.rhs))
+        if expr.op in ("and", "or"):
+            neutral = "true" if expr.op == "and" else "false"
+            for one, other in (values, values[::-1]):
+                if one.text in ("true", "false"):
+                    return other if one.text == neutral else one
         (a, b), vector, _ = self.common(*values)
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype if expr.op not in LOGICAL else DType.BOOL

@@ -155,14 +155,20 @@ def bounds(
     are `known`."""
     known = {} if known is None else known
     form = linear(expr)
+    low, high = _bounds_of_form(form, ranges)
+    for other, factor in form.others.values():
+        part = _bounds_of_binary("mul", limits(factor), _bounds_of(other, ranges, known))
+        low, high = low + part[0], high + part[1]
+    return low, high
+
+
+def _bounds_of_form(form: Linear, ranges: Ranges) -> Range:
+    """Those of what indices make of a linear form."""
     low, high = limits(form.constant)
     for index, factor in form.indices.items():
         a, b = range_of(index, ranges)
         span = limits(a)[0], limits(b)[1]
         part = _bounds_of_binary("mul", limits(factor), span)
-        low, high = low + part[0], high + part[1]
-    for other, factor in form.others.values():
-        part = _bounds_of_binary("mul", limits(factor), _bounds_of(other, ranges, known))
         low, high = low + part[0], high + part[1]
     return low, high
 
@@ -223,6 +229,29 @@ def _floor(x: float, y: float) -> float:
     if math.isinf(y):
         return 0 if x >= 0 else -1
     return x if math.isinf(x) else x // y
+
+
+def compared(test: Binary) -> Linear | None:
+    """The form that is not negative where a comparison of indices holds, and nowhere else; None if
+    it is no such comparison."""
+    if test.op not in ("lt", "le", "gt", "ge") or not _is_index_type(test.lhs.dtype):
+        return None
+    larger, smaller = test.lhs, test.rhs
+    if test.op in ("lt", "le"):
+        larger, smaller = smaller, larger
+    form = _sum(linear(larger), linear(smaller), -1)
+    if test.op in ("lt", "gt"):
+        form.constant = minus(form.constant, 1)
+    return None if form.others else form
+
+
+def is_decided(test: Binary, ranges: Ranges = NO_RANGES) -> bool | None:
+    """Whether a comparison of indices holds, if it is the same for all values that they have."""
+    form = compared(test)
+    if form is None:
+        return None
+    low, high = _bounds_of_form(form, ranges)
+    return True if low >= 0 else False if high < 0 else None
 
 
 def is_within(expr: Expr, extent: Size, ranges: Ranges = NO_RANGES) -> bool:

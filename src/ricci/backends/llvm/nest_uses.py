@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.loops import Reduce
-from ...ir.nodes import Access, Expr, Index, Local, Tensor
-from ...ir.rewrite import accesses, children, free_indices
+from ...ir.nodes import Access, Binary, Expr, Index, Local, Tensor
+from ...ir.rewrite import accesses, children, free_indices, nodes_through_locals
 from .emit import Frame
-from .emit_access import Linear, Ranges, is_within, linear, needs_check, range_of
+from .emit_access import Linear, Ranges, compared, is_within, linear, needs_check, range_of
 from .emit_types import width
 from .sizes import (
     Size,
@@ -168,14 +168,16 @@ def bytes_of(tensor: Tensor) -> int:
 
 
 def interior(kernel: Reduce, index: Index, ranges: Ranges) -> tuple[Size, Size]:
-    """The values of a domain index for which every guard that has it is sure to hold.
+    """The values of a domain index for which every guard that has it is sure to hold, and every
+    test that compares it with a number comes out as it does for most values.
 
     As a half-open range; the others range over `ranges`, or all they can. With symbols the end may
     be below the start, for there are none.
     """
     low: Size = 0
     high = size_of(index.extent)
-    for access in accesses(*_inner(kernel)):
+    exprs = _inner(kernel) or [*kernel.initial, *kernel.results]
+    for access in accesses(*exprs):
         for s, extent in zip(access.subscripts, sizes_of(access.tensor.shape), strict=True):
             if s.rule is None or is_within(s.index, extent, ranges):
                 continue
@@ -184,15 +186,50 @@ def interior(kernel: Reduce, index: Index, ranges: Ranges) -> tuple[Size, Size]:
                 continue
             a, b = _allowed(form, index, extent, ranges)
             low, high = most(low, a), least(high, b)
+    for form in _tests(kernel, index, exprs):
+        a, b = _usual(form, index, ranges)
+        low, high = most(low, a), least(high, b)
     return (0, 0) if upper(minus(high, low)) <= 0 else (low, high)
+
+
+def _tests(kernel: Reduce, index: Index, exprs: Sequence[Expr]) -> Iterator[Linear]:
+    """What conditions compare with zero, as `form >= 0`, that depends on an index, and on no other
+    but on those of terms."""
+    for node in nodes_through_locals(*exprs):
+        if isinstance(node, Binary) and (form := compared(node)) is not None:
+            others = [i for i in form.indices if i is not index]
+            if index in form.indices and all(i in kernel.reduced for i in others):
+                yield form
+
+
+def _usual(form: Linear, index: Index, ranges: Ranges) -> tuple[Size, Size]:
+    """The values of an index for which `form >= 0` holds, or those for which it does not, whatever
+    are more."""
+    extent = size_of(index.extent)
+    opposite = Linear(-1)
+    opposite.plus(form, -1)
+    sides = []
+    for side in (form, opposite):
+        a, b = _not_negative(side, index, ranges)
+        sides.append((most(a, 0), least(b, extent)))
+    return max(sides, key=lambda side: likely(minus(side[1], side[0])))
 
 
 def _allowed(form: Linear, index: Index, extent: Size, ranges: Ranges) -> tuple[Size, Size]:
     """The range of an index within which `0 <= form < extent` for all values of the others."""
-    step = form.indices[index]
+    room = Linear(minus(extent, 1))
+    room.plus(form, -1)
+    (a, b), (c, d) = (_not_negative(x, index, ranges) for x in (form, room))
+    return most(a, c), least(b, d)
+
+
+def _not_negative(form: Linear, index: Index, ranges: Ranges) -> tuple[Size, Size]:
+    """The range of an index within which `form >= 0` for all values of the others; at the other end
+    it is that of all values, at most."""
+    step, extent = form.indices[index], size_of(index.extent)
     if form.others or not isinstance(step, int):
         return 0, 0
-    low = high = form.constant
+    low = form.constant
     for other, factor in form.indices.items():
         if other is index:
             continue
@@ -200,8 +237,6 @@ def _allowed(form: Linear, index: Index, extent: Size, ranges: Ranges) -> tuple[
             return 0, 0
         a, b = range_of(other, ranges)
         low = plus(low, times(factor, a if lower(factor) >= 0 else b))
-        high = plus(high, times(factor, b if lower(factor) >= 0 else a))
-    room = minus(minus(extent, 1), high)
     if step > 0:
-        return times(quotient(low, step), -1), plus(quotient(room, step), 1)
-    return times(quotient(room, -step), -1), plus(quotient(low, -step), 1)
+        return times(quotient(low, step), -1), extent
+    return 0, plus(quotient(low, -step), 1)
