@@ -91,7 +91,8 @@ def test_groups(name: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "want"),
     [
-        ({"N": 2, "M": 10, "K": 6000}, [1, 1, 1]),  # too few rows
+        ({"N": 1, "M": 10, "K": 6000}, [1, 1, 1]),  # too few rows
+        ({"N": 2, "M": 10, "K": 6000}, [3]),
         ({"N": 8, "M": 10, "K": 90_000}, [3]),  # the third cache holds a row
         ({"N": 8, "M": 10, "K": 900_000}, [2, 1]),  # not with the result
         ({"N": 8, "M": 10, "K": 100}, [1, 1, 1]),  # it is all small

@@ -116,6 +116,9 @@ class Group:
     shared: tuple[Index, ...]
     kernels: tuple[Reduce, ...]
     local: tuple[Tensor, ...] = ()
+    pieces: tuple[int, ...] = ()
+    """The numbers of kernels next to one another that share the next index of their domains, too:
+    they are done in turn at each of its values."""
     span: Span = field(default=NOWHERE, repr=False)
 
     @property

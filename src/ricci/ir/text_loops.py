@@ -91,10 +91,22 @@ def _format_kernel(kernel: Kernel, outer: Names) -> list[str]:
             return _format_reduce(kernel, names)
         case Group():
             head = f"together for {_bounds(kernel.shared, names)}:"
-            parts = [line for k in kernel.kernels for line in _format_reduce(k, Names(names))]
+            parts = _format_parts(kernel, names)
             local = ", ".join(map(names.of, kernel.local))
             kept = [f"  of {local} one point each"] if local else []
             return [head, *kept, *(f"  {line}" for line in parts)]
+
+
+def _format_parts(group: Group, names: Names) -> list[str]:
+    """The kernels of a group; what is done piece by piece stands under the pieces."""
+    lines: list[str] = []
+    for number, kernel in enumerate(group.kernels):
+        indent = "  " if number in group.pieces else ""
+        if group.pieces[:1] == (number,):
+            piece = kernel.domain[len(group.shared)]
+            lines.append(f"together for {_bounds([piece], Names(names))}:")
+        lines += [f"{indent}{line}" for line in _format_reduce(kernel, Names(names))]
+    return lines
 
 
 def _format_reduce(kernel: Reduce, names: Names) -> list[str]:

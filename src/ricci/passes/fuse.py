@@ -7,7 +7,8 @@ rewrites, each of a kernel with the producers of what it reads, in one walk over
 * a producer that only moves elements is replaced, in every reader, by reading its source;
 * an element-wise consumer of a reduction becomes its results (its epilogue).
 
-Does not: duplicate arithmetic, move arithmetic into the inner loop of a product (whose operands
+Does not: duplicate arithmetic, but for one operation on an element that takes no longer than to
+store and read its result, move arithmetic into the inner loop of a product (whose operands
 are better read than computed), or fuse what may fail.
 """
 
@@ -20,6 +21,7 @@ from typing import cast
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
 from ..ir.nodes import (
+    ONE,
     Access,
     Binary,
     Const,
@@ -40,6 +42,8 @@ from .views import Views
 MOST_NODES = 110
 """Size of the expressions of a kernel beyond which nothing more is put into it."""
 MOST_TENSORS = 12
+_MOST_READERS = 3
+"""Of an operation that each does again."""
 
 
 def fuse(kernels: Sequence[Kernel], outputs: Sequence[Tensor], views: Views) -> list[Kernel]:
@@ -112,7 +116,9 @@ class _Fusion:
             return None
         alone = self.readers[tensor] == {position} and tensor not in self.fixed
         new = None
-        if is_map(producer) and (alone or is_movement(producer)):
+        if (is_map(producer) and (alone or is_movement(producer))) or (
+            is_map(producer) and self._is_cheaper_again(tensor, producer)
+        ):
             new = inline(kernel, producer)
         elif alone and not is_map(producer) and is_map(kernel):
             new = with_epilogue(producer, kernel)
@@ -124,6 +130,14 @@ class _Fusion:
         if not self.readers[tensor] and tensor not in self.fixed:
             self._remove(made[0])
         return new
+
+    def _is_cheaper_again(self, tensor: Tensor, producer: Reduce) -> bool:
+        """Whether all kernels that read a map's result may as well read what it is made of, so that
+        nothing is stored."""
+        readers = [self.kernels[n] for n in self.readers[tensor]]
+        if tensor in self.fixed or len(readers) > _MOST_READERS or not _is_shifted(producer):
+            return False
+        return all(isinstance(k, Reduce) and inline(k, producer) is not None for k in readers)
 
     def _with_finer_producer(self, position: int, kernel: Reduce, tensor: Tensor) -> Reduce | None:
         """Together with a kernel that writes the tensor under a finer shape."""
@@ -219,6 +233,19 @@ def is_map(kernel: Reduce) -> bool:
 def is_movement(kernel: Reduce) -> bool:
     """Whether a map copies elements, and its reader may as well read the source."""
     return isinstance(kernel.initial[0], (Access, Const)) and not may_fail(kernel.initial[0])
+
+
+def _is_shifted(producer: Reduce) -> bool:
+    """Whether a map is one operation on an element and something that many elements share."""
+    value = producer.initial[0]
+    if not isinstance(value, Binary) or value.op not in ("add", "sub", "mul"):
+        return False
+    wanted = {i for i in producer.domain if i.extent != ONE}
+    sides = (value.lhs, value.rhs)
+    if not all(isinstance(x, (Access, Const)) for x in sides):
+        return False
+    whole = [wanted <= _indices(x) for x in sides]
+    return whole.count(True) == 1
 
 
 def is_product(kernel: Reduce) -> bool:

@@ -3,8 +3,8 @@
 Requires: the kernels of a run, in their final order. Ensures: neighbouring reductions and maps
 of which each reads, at a point of some shared indices, what the others write at the same point are
 one `Group`, where a row (all that they touch at such a point) fits in the cache and there are
-enough rows for the threads; what is needed for a row only is `local`. Does not: touch sums of
-products, save in the chains of `chains`, or what depends on constant tensors alone.
+enough rows for the threads; what is needed for a row only is `local`. Kernels that are done
+together at pieces of rows stay together in that. Does not: touch sums of products, save in the chains of `chains`, or what depends on constant tensors alone.
 
 Example: sums over each of 128 rows, and what is left of each element of a row when its mean is
 taken off: a row is read from memory once.
@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from ..ir import shapes
 from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
-from ..ir.nodes import Access, Index, Tensor
+from ..ir.nodes import Access, Expr, Index, Tensor
 from ..ir.rewrite import accesses, free_indices
 from .chains import find_chains
 from .rows import Rows, extent, is_known
@@ -29,7 +29,7 @@ from .views import Views, root_of
 LEAST_ROW, LONG_ROW, MOST_ROW = 1 << 8, 512 << 10, 6 << 20
 """Bytes of a row: shorter ones are not worth a call of each kernel, long ones leave a core's own
 caches, and longer ones the third, too."""
-LEAST_ROWS = 32
+LEAST_ROWS = 16
 LEAST_BYTES = 128 << 10
 """Of all rows: what is less stays in the cache anyway."""
 LEAST_RUN = 16
@@ -88,6 +88,11 @@ def _grouped(kernels: Sequence[Kernel], views: Views, fixed: Container[int]) -> 
     out: list[Kernel] = []
     group: Rows | None = None
     for kernel in kernels:
+        if isinstance(kernel, Group) and id(kernel) not in fixed and kernel.shared[:-1]:
+            out += [] if group is None else _result(group)
+            pieces = tuple(range(len(kernel.kernels)))
+            group = Rows(views, kernel.shared[:-1], kernel.kernels, (kernel,), pieces)
+            continue
         if isinstance(kernel, Reduce) and id(kernel) not in fixed and _can_join(kernel):
             larger = None if group is None else _joined(group, kernel)
             if larger is None:
@@ -158,19 +163,29 @@ def _sizes(rows: Rows) -> dict[Tensor, int]:
 
 def _result(rows: Rows) -> list[Kernel]:
     """The group if it is worthwhile, else its kernels as they were."""
-    if len(rows.kernels) < 2 or not any(k.values for k in rows.kernels):
+    if len(rows.given) < 2 or not any(k.values for k in rows.kernels):
         return list(rows.given)
     group = next(filter(_is_worthwhile, _with_fewer_shared(rows)), None)
     return list(rows.given) if group is None else [group.group()]
 
 
+def _step(place: Expr, indices: Iterable[Index]) -> int:
+    """How far apart a subscript is for neighbouring values of indices, at least."""
+    factors = shapes.affine(place)
+    return 1 if factors is None else min(abs(factors[0].get(i, 1)) for i in indices)
+
+
 def _has_long_runs(access: Access, shared: Sequence[Index]) -> bool:
     """Whether what is touched at a point of the shared indices are neighbours in memory."""
-    indices = [[i for i in free_indices(s.index) if i in shared] for s in access.subscripts]
+    places = [s.index for s in access.subscripts]
+    indices = [[i for i in free_indices(place) if i in shared] for place in places]
     run = 1
-    for size, found in zip(access.tensor.shape[::-1], indices[::-1], strict=True):
+    for size, place, found in zip(
+        access.tensor.shape[::-1], places[::-1], indices[::-1], strict=True
+    ):
         count = shapes.as_int(size) or 0
         if found and count > 1:
+            run *= min(_step(place, found), count)
             break
         run *= count
     rest = math.prod(shapes.as_int(e) or 0 for e in access.tensor.shape)

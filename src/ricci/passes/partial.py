@@ -31,7 +31,8 @@ LARGE = 16 << 20
 MOST_COLUMNS = 8 << 10
 """Bytes of the results of a row: so many stay in the first cache while rows are read."""
 _UNIT = 64
-"""Terms of which parts have multiples, if they are not all equal: whole vectors."""
+"""Terms of which parts have multiples, if not all are equal: whole vectors. Shorter ones are not
+made to have more parts."""
 MOST_STACKED = 32
 """Parts of a tall matrix: many enough for the threads."""
 
@@ -108,7 +109,7 @@ def in_parts(kernel: Reduce, first: Index, count: int) -> list[Kernel]:
     of one more result if some values are left, and that of the whole."""
     extent = points_of((first,))
     length = extent // count
-    if extent % count:
+    if extent % count and first is kernel.reduced[-1] and not kernel.domain:
         length = length // _UNIT * _UNIT
     rest = extent - count * length
     all_parts = count + (1 if rest else 0)

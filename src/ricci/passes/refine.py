@@ -7,12 +7,12 @@ subscripts, in which `i` becomes `3 * g + k`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..ir import shapes
 from ..ir.loops import Reduce
-from ..ir.nodes import ZERO, Access, Expr, Index, Local, Subscript, Tensor, integer
+from ..ir.nodes import ONE, ZERO, Access, Expr, Index, Local, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, rebuild, substitute
 
 Digits = Mapping[Index, tuple[Index, ...]]
@@ -29,20 +29,27 @@ def refine(kernel: Reduce, coarse: Tensor, fine: Tensor) -> Reduce | None:
         return None
     digits: dict[Index, tuple[Index, ...]] = {}
     for index, extent, sizes in zip(plain, coarse.shape, groups, strict=True):
-        if len(sizes) == 1:
+        if len(sizes) < 2:
             continue
         if not isinstance(index, Index) or index in digits or index.extent != extent:
             return None
         digits[index] = tuple(Index(f"{index.name}{n}", size) for n, size in enumerate(sizes))
     target = _split_target(kernel.targets[0], digits)
-    return None if target is None else _rewritten(kernel, coarse, fine, digits, target)
+    if target is None:
+        return None
+    there = [bool(sizes) for sizes in groups]
+    return _rewritten(kernel, coarse, fine, digits, target, there)
 
 
 def _groups(coarse: Tensor, fine: Tensor) -> list[list[Expr]] | None:
-    """The extents of `fine` that make up each extent of `coarse`."""
+    """The extents of `fine` that make up each extent of `coarse`: none where it is one, unless
+    `fine` has it, too."""
     rest = list(fine.shape)
     out: list[list[Expr]] = []
     for extent in coarse.shape:
+        if extent == ONE and (not rest or rest[0] != ONE):
+            out.append([])
+            continue
         group = [rest.pop(0)] if rest else []
         product = group[0] if group else ZERO
         while rest and product != ZERO and not shapes.equal(product, extent):
@@ -76,8 +83,15 @@ def _split_target(target: Access, digits: Digits) -> Access | None:
 
 
 def _rewritten(
-    kernel: Reduce, coarse: Tensor, fine: Tensor, digits: Digits, target: Access
+    kernel: Reduce,
+    coarse: Tensor,
+    fine: Tensor,
+    digits: Digits,
+    target: Access,
+    there: Sequence[bool],
 ) -> Reduce:
+    """The kernel with `digits` for indices; `there` tells which dimensions of `coarse` the finer
+    tensor has."""
     whole: dict[Replaceable, Expr | Tensor] = {}
     for index, group in digits.items():
         total: Expr = integer(0)
@@ -86,7 +100,7 @@ def _rewritten(
         whole[index] = total
     read = next(a for a in accesses(*kernel.initial) if a.tensor is coarse)
     plain: tuple[Subscript, ...] = ()
-    for s in read.subscripts:
+    for s in (s for s, kept in zip(read.subscripts, there, strict=True) if kept):
         found = digits.get(s.index) if isinstance(s.index, Index) else None
         plain += (s,) if found is None else tuple(Subscript(i) for i in found)
     value = _with_reads(substitute(kernel.initial[0], whole), coarse, fine, plain)

@@ -26,8 +26,10 @@ class Rows:
     views: Views
     shared: tuple[Index, ...]
     kernels: tuple[Reduce, ...]
-    given: tuple[Reduce, ...]
+    given: tuple[Reduce | Group, ...]
     """The same kernels as they were."""
+    pieces: tuple[int, ...] = ()
+    """As in `Group`."""
 
     def with_kernel(self, kernel: Reduce) -> Rows | None:
         """The rows with one more kernel; None if it cannot be done with the others."""
@@ -42,7 +44,7 @@ class Rows:
             if index not in names and index in self.shared:
                 names[index] = replace(index)
         kernels = (*self.kernels, renamed(kernel, names))
-        return Rows(self.views, shared, kernels, (*self.given, kernel))
+        return replace(self, shared=shared, kernels=kernels, given=(*self.given, kernel))
 
     def is_apart(self, kernel: Reduce) -> bool:
         """Whether a kernel writes nothing that the others touch, and reads what they write
@@ -86,7 +88,9 @@ class Rows:
         """The kernels as one."""
         first = self.kernels[0]
         parts = tuple(_leading(k, self.shared) for k in self.kernels)
-        return Group(first.name, self.shared, parts, span=first.span)
+        rest = len(self.shared) + 1
+        pieces = self.pieces if all(len(parts[n].domain) == rest for n in self.pieces) else ()
+        return Group(first.name, self.shared, parts, pieces=pieces, span=first.span)
 
 
 def _pairs(target: Access, read: Access, kernel: Reduce) -> Iterator[tuple[Index, Index]]:

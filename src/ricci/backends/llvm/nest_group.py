@@ -102,6 +102,8 @@ class _Writer:
         if self.products is not None:
             self.block = self.products.block
         self.few = [self._few(s, self.block) for s in self.stretches]
+        self.pieces = group.pieces if self.products is None and self.few == [1] else ()
+        """The kernels that are done piece by piece of each point."""
         self.frame = Frame(strides, target)
         self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
         self.late = self._late()
@@ -135,9 +137,14 @@ class _Writer:
         streams = streamed(kernel, make_plan(kernel, frame, self.target), frame)
         return find_late(self.group) if streams else None
 
-    def _inner(self, kernel: Reduce) -> Reduce:
-        """What a kernel does at a point."""
-        return replace(kernel, domain=kernel.domain[len(self.group.shared) :])
+    def _inner(self, kernel: Reduce, number: int = -1) -> Reduce:
+        """What a kernel, with a number, does at a point or a piece of it."""
+        return replace(kernel, domain=kernel.domain[len(self._shared(number)) :])
+
+    def _shared(self, number: int) -> tuple[Index, ...]:
+        """The indices of the points, or pieces, at which a kernel is done."""
+        count = len(self.group.shared) + (number in self.pieces)
+        return self.group.kernels[number].domain[:count]
 
     def _late_rows(self) -> int:
         """The rows of a block, which are kept in part of the second cache."""
@@ -230,14 +237,15 @@ class _Writer:
         frame.reread = frozenset(a.tensor for a in read)
         frame.followed = self._followed(number)
         frame.fences = False
-        kernel = self._inner(kernel)
+        shared, kernel = self._shared(number), self._inner(kernel, number)
         plan = make_plan(kernel, frame, self.target)
-        self.work += plan.work * self.points if before is None else 0.0
+        points = math.prod(map(extent_of, shared))
+        self.work += plan.work * points if before is None else 0.0
         plan = replace(plan, leading=0, blocks=1, chunks=1)
         nest = ReduceNest(kernel, plan, frame)
         self.streams |= bool(streamed(kernel, plan, frame))
         self.own_scratch = max(self.own_scratch, nest.scratch)
-        nest.emit_within(group.shared, "%begin", few, before)
+        nest.emit_within(shared, "%begin", few, before)
         frame.builder.line("ret void")
         return frame.builder.text()
 
@@ -343,13 +351,25 @@ class _Writer:
                 self._place(rooms, plus(b, begin, times(b, loop.index, few)))
             at = plus(b, first, loop.index)
             for kernel in self.stretches[number]:
-                if self.late is None or kernel not in (self.late.first, self.late.last):
+                if kernel in self.pieces:
+                    if kernel == self.pieces[0]:
+                        self._call_pieces(at)
+                elif self.late is None or kernel not in (self.late.first, self.late.last):
                     self._call(_name(kernel), self.own, at, "0")
                 elif kernel == self.late.first:
                     self._call_late(kernel, loop.index, at)
         if self.late is not None:
             last = plus(b, first, plus(b, count, "-1"))
             self._call(_name(self.late.last), self.own, last, "0")
+
+    def _call_pieces(self, at: str) -> None:
+        """The kernels that are done piece by piece of a point."""
+        b = self.frame.builder
+        count = extent_of(self._shared(self.pieces[0])[-1])
+        with b.loop(0, count) as piece:
+            number = plus(b, times(b, at, count), piece.index)
+            for kernel in self.pieces:
+                self._call(_name(kernel), self.own, number, "0")
 
     def _call_late(self, number: int, row: str, at: str) -> None:
         """A kernel, together with the last one at the row before if the block has one."""
