@@ -8,6 +8,7 @@ import pytest
 import ricci
 from ricci.dtypes import Types
 from ricci.ir.loops import Group, Program, Reduce
+from ricci.ir.text_loops import format_program
 from ricci.passes.pipeline import lower
 
 LONG, SHORT = 150_000, 20_000
@@ -97,3 +98,60 @@ def test_nan_and_infinity_stay() -> None:
 )
 def test_what_is_left_as_it_is(body: str, size: int) -> None:
     assert not has_pieces(lowered(f"{HEAD} -> (m, v) {{ {body} }}", N=4, K=size))
+
+
+NORMAL = "y(i, k) = (X(i, k) - m(i)) / sqrt(v(i) / K + 1e-5)"
+
+
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_pieces_within_rows(offset: float) -> None:
+    """What follows is done row by row, while the third cache has a row; its pieces within that."""
+    text = f"{HEAD} -> (y) {{ {MEAN}  {SQUARES}  {NORMAL} }}"
+    (group,) = lowered(text, N=18, K=LONG).kernels
+    assert isinstance(group, Group)
+    assert group.pieces == (0, 1)
+    assert len(group.kernels) == 5
+    assert [i.name for i in group.shared] == ["i"]
+    assert "together for piece < " in format_program(lowered(text, N=18, K=LONG))
+    x = rows(5, 18, LONG, offset=offset)
+    wide = x.astype(np.float64)
+    want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    for threads in (1, 2):
+        y = ricci.tc.define(text, threads=threads)["f"](x, x)
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4)
+
+
+def test_pieces_of_few_rows_stay_by_themselves() -> None:
+    text = f"{HEAD} -> (y) {{ {MEAN}  {SQUARES}  {NORMAL} }}"
+    found = [k for k in lowered(text, N=4, K=LONG).kernels if isinstance(k, Group)]
+    assert [len(k.shared) for k in found] == [2]
+    x = rows(6, 4, LONG)
+    y = ricci.tc.define(text, threads=2)["f"](x, x)
+    np.testing.assert_allclose(y.std(1), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_groups_of_channels_of_any_number_of_images(batch: int) -> None:
+    """With one image, too, scale and offset of channels are part of the last map."""
+    shape = (batch, 32, 120, 120)
+    model = ricci.parse(
+        f"""import nn; import layout; import math; graph G {{
+            @input {{ x: real[{batch},32,120,120]; w: real[32]; b: real[32]; }}
+            @output {{ y: real[{batch},32,120,120]; }}
+            @compose {{
+                parts = layout.reshape{{shape=[{batch},16,28800]}}(x);
+                normal = nn.mean_variance_norm{{axes=[2]}}(parts);
+                whole = layout.reshape{{shape=[{batch},32,120,120]}}(normal);
+                scaled = math.mul{{rhs_align=1}}(whole, w);
+                y = math.add{{rhs_align=1}}(scaled, b);
+            }}
+        }}""",
+        "skriptnd",
+    )
+    (group,) = lower(model.graph, {}, Types()).kernels
+    assert isinstance(group, Group)
+    x, w, b = rows(7, *shape), rows(8, 32), rows(9, 32)
+    wide = x.astype(np.float64).reshape(batch, 16, -1)
+    normal = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-5)
+    want = normal.reshape(shape) * w[:, None, None] + b[:, None, None]
+    np.testing.assert_allclose(model.compile(threads=2)(x, w, b), want, rtol=1e-4, atol=1e-4)

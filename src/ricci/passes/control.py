@@ -11,7 +11,7 @@ were a graph, whose results are the tensors that anything later reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..dtypes import DType
@@ -90,7 +90,7 @@ class Lowered:
 def lower_control(
     graph: Graph,
     conditions: Sequence[Expr] = (),
-    strided: Container[Tensor] = (),
+    strided: Collection[Tensor] = (),
     factors: DType = DType.INT8,
 ) -> Lowered:
     """The actions of all steps of a graph.
@@ -110,7 +110,7 @@ def lower_control(
 class _Lowerer:
     graph: Graph
     conditions: Sequence[Expr]
-    strided: Container[Tensor]
+    strided: Collection[Tensor]
     factors: DType
     views: Views = field(default_factory=dict)
     offsets: dict[Tensor, int] = field(default_factory=dict)
@@ -204,7 +204,8 @@ class _Lowerer:
         kernels = split_products(kernels, constant, views)
         self.views |= views
         kernels = split_tall(split_deviations(self.parts.find(kernels, results), self.views))
-        kernels = group_kernels(kernels, self.views, constant, results)
+        bound = {*self.strided, *self.parts.apart, *self.pointers, *self.changing}
+        kernels = group_kernels(kernels, self.views, constant, results, bound)
         return compute_again(kernels, self.views, results)
 
     def _stands_for(self, tensor: Tensor, live: set[Tensor]) -> bool:

@@ -4,7 +4,9 @@ Requires: the kernels of a run, in their final order. Ensures: neighbouring redu
 of which each reads, at a point of some shared indices, what the others write at the same point are
 one `Group`, where a row (all that they touch at such a point) fits in the cache and there are
 enough rows for the threads; what is needed for a row only is `local`. Kernels that are done
-together at pieces of rows stay together in that. Does not: touch sums of products, save in the chains of `chains`, or what depends on constant tensors alone.
+together at pieces of rows stay together in that. Where rows would be columns they are blocks of
+these. Does not: touch sums of products, save in the chains of `chains`, or what depends on constant
+tensors alone.
 
 Example: sums over each of 128 rows, and what is left of each element of a row when its mean is
 taken off: a row is read from memory once.
@@ -22,6 +24,7 @@ from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Access, Expr, Index, Tensor
 from ..ir.rewrite import accesses, free_indices
 from .chains import find_chains
+from .columns import in_blocks
 from .rows import Rows, extent, is_known
 from .siblings import has_reuse
 from .views import Views, root_of
@@ -41,18 +44,21 @@ def group_kernels(
     views: Views,
     constant: Container[Tensor] = (),
     results: Iterable[Tensor] | None = None,
+    bound: Iterable[Tensor] = (),
 ) -> list[Kernel]:
     """The kernels, in an order that can be run, in groups where these are worthwhile.
 
     Tensors that are not among the `results` are only read by the kernels; none of them is known to
-    be if there are no results.
+    be if there are no results. Tensors that are `bound` are not row-major, or not always in the
+    same place, and stay as they are.
     """
     fixed = _fixed(kernels, views, constant)
     if results is None:
-        return _grouped(kernels, views, fixed)
+        return _grouped(kernels, views, fixed, frozenset(bound))
     results = list(results)
     kernels = find_chains(kernels, views, fixed, results)
-    return _with_local_tensors(_grouped(kernels, views, fixed), views, results)
+    kernels = _grouped(kernels, views, fixed, frozenset(bound))
+    return _with_local_tensors(kernels, views, results)
 
 
 def _with_local_tensors(
@@ -61,14 +67,25 @@ def _with_local_tensors(
     """The same, of what only one group touches each thread keeping its own row."""
     users = Counter(root_of(t, views) for k in kernels for t in tensors_touched(k))
     users.update(root_of(t, views) for t in results)
-    viewed = {*views, *views.values()}
     out: list[Kernel] = []
     for kernel in kernels:
         if isinstance(kernel, Group):
+            for tensor in tensors_written(kernel):
+                _forget(tensor, views, users)
+            viewed = {*views, *views.values()}
             made = (t for t in tensors_written(kernel) if users[t] == 1 and t not in viewed)
             kernel = replace(kernel, local=tuple(made))
         out.append(kernel)
     return out
+
+
+def _forget(tensor: Tensor, views: Views, users: Counter[Tensor]) -> None:
+    """Let a tensor be no view if nothing but its group touches what it is a view of."""
+    whole = views.get(tensor)
+    if whole is not None and users[whole] == 1 and whole not in views:
+        if list(views.values()).count(whole) == 1:
+            del views[tensor]
+            users[tensor] = 1
 
 
 def _fixed(kernels: Iterable[Kernel], views: Views, constant: Container[Tensor]) -> set[int]:
@@ -84,26 +101,28 @@ def _fixed(kernels: Iterable[Kernel], views: Views, constant: Container[Tensor])
     return found
 
 
-def _grouped(kernels: Sequence[Kernel], views: Views, fixed: Container[int]) -> list[Kernel]:
+def _grouped(
+    kernels: Sequence[Kernel], views: Views, fixed: Container[int], bound: frozenset[Tensor]
+) -> list[Kernel]:
     out: list[Kernel] = []
     group: Rows | None = None
     for kernel in kernels:
         if isinstance(kernel, Group) and id(kernel) not in fixed and kernel.shared[:-1]:
-            out += [] if group is None else _result(group)
+            out += [] if group is None else _result(group, views)
             pieces = tuple(range(len(kernel.kernels)))
-            group = Rows(views, kernel.shared[:-1], kernel.kernels, (kernel,), pieces)
+            group = Rows(views, kernel.shared[:-1], kernel.kernels, (kernel,), pieces, bound)
             continue
         if isinstance(kernel, Reduce) and id(kernel) not in fixed and _can_join(kernel):
             larger = None if group is None else _joined(group, kernel)
             if larger is None:
-                out += [] if group is None else _result(group)
-                larger = Rows(views, kernel.domain, (kernel,), (kernel,))
+                out += [] if group is None else _result(group, views)
+                larger = Rows(views, kernel.domain, (kernel,), (kernel,), bound=bound)
             group = larger
             continue
-        out += [] if group is None else _result(group)
+        out += [] if group is None else _result(group, views)
         out.append(kernel)
         group = None
-    return out + ([] if group is None else _result(group))
+    return out + ([] if group is None else _result(group, views))
 
 
 def _can_join(kernel: Reduce) -> bool:
@@ -115,13 +134,16 @@ def _can_join(kernel: Reduce) -> bool:
 def _joined(group: Rows, kernel: Reduce) -> Rows | None:
     """The group with one more kernel; None if it cannot be, or is not worthwhile."""
     larger = group.with_kernel(kernel)
-    return larger if larger and any(map(_is_possible, _with_fewer_shared(larger))) else None
+    return larger if larger and any(map(_is_possible, _ways(larger))) else None
 
 
-def _with_fewer_shared(rows: Rows) -> Iterator[Rows]:
-    """Itself, and with only the outer ones of the indices."""
+def _ways(rows: Rows) -> Iterator[Rows]:
+    """Itself, and with only the outer ones of the indices; or with the last one in blocks."""
     for count in range(len(rows.shared), 0, -1):
         yield replace(rows, shared=rows.shared[:count])
+    blocks = in_blocks(rows, _size(rows))
+    if blocks is not None:
+        yield blocks
 
 
 def _is_possible(rows: Rows) -> bool:
@@ -161,12 +183,15 @@ def _sizes(rows: Rows) -> dict[Tensor, int]:
     return sizes
 
 
-def _result(rows: Rows) -> list[Kernel]:
+def _result(rows: Rows, views: Views) -> list[Kernel]:
     """The group if it is worthwhile, else its kernels as they were."""
     if len(rows.given) < 2 or not any(k.values for k in rows.kernels):
         return list(rows.given)
-    group = next(filter(_is_worthwhile, _with_fewer_shared(rows)), None)
-    return list(rows.given) if group is None else [group.group()]
+    group = next(filter(_is_worthwhile, _ways(rows)), None)
+    if group is None:
+        return list(rows.given)
+    views.update(group.finer)
+    return [group.group()]
 
 
 def _step(place: Expr, indices: Iterable[Index]) -> int:

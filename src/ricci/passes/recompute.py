@@ -3,7 +3,8 @@
 Requires: kernels in their final order, in groups where these are worthwhile. Ensures: a map is not
 done, and its tensor not there, if no cache holds that, if it is cheaper to compute an element than
 to store it and read it, and if the readers are as fast with what it is made of. Does not: touch
-what a group makes or reads, which is in the cache, or what sums of products read.
+what a group makes or reads, unless a core's own caches do not hold that for one of its points, or
+what sums of products read.
 
 Example: `exp(x[i, j] - m[j])` of columns, whose sum divides it: the sum and the quotient are one
 pass each over `x`, and nothing else is stored.
@@ -11,18 +12,22 @@ pass each over `x`, and nothing else is stored.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ..ir import shapes
-from ..ir.loops import Kernel, Reduce, tensors_touched, tensors_written
+from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Apply, Tensor
 from ..ir.rewrite import accesses, walk
 from .fuse import inline, is_map, is_too_large, made_of_both
-from .rows import is_known
+from .rows import extent, is_known
 from .views import Views, root_of
 
 LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
+LONG_ROW = 512 << 10
+"""Bytes of what is kept of a tensor that share its caches with others."""
 _CHEAP = frozenset({"abs", "ceil", "copysign", "exp", "floor", "fma", "sqrt", "trunc"})
 """Functions that take no longer than memory takes for an element."""
 _FUNCTIONS, _NODES, _READERS = 1, 12, 2
@@ -34,11 +39,25 @@ def compute_again(
 ) -> list[Kernel]:
     """The kernels, without maps that their readers compute."""
     kept = {*results, *views, *views.values()}
-    out = list(kernels)
+    out = [with_less_kept(k, views) if isinstance(k, Group) else k for k in kernels]
     for producer in kernels:
         if isinstance(producer, Reduce) and _is_cheap(producer, kept):
             out = _without(out, producer, views)
     return out
+
+
+def with_less_kept(group: Group, views: Views) -> Group:
+    """A group, without maps whose results for one point leave a core's own caches."""
+    points = math.prod(extent(i) for i in group.shared)
+    kernels: list[Kernel] = list(group.kernels)
+    for producer in group.kernels:
+        target = producer.targets[0].tensor
+        if target in group.local and _bytes(target) >= points * LONG_ROW:
+            if _is_cheap(producer, set()):
+                kernels = _without(kernels, producer, views)
+    left = tuple(k for k in kernels if isinstance(k, Reduce))
+    made = {t for k in left for t in tensors_written(k)}
+    return replace(group, kernels=left, local=tuple(t for t in group.local if t in made))
 
 
 def _is_cheap(kernel: Reduce, kept: set[Tensor]) -> bool:
@@ -56,9 +75,7 @@ def _is_cheap(kernel: Reduce, kept: set[Tensor]) -> bool:
 
 
 def _bytes(tensor: Tensor) -> int:
-    size = 1
-    for extent in tensor.shape:
-        size *= shapes.as_int(extent) or 0
+    size = math.prod(shapes.as_int(n) or 0 for n in tensor.shape)
     return size * tensor.dtype.numpy().itemsize
 
 

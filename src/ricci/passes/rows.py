@@ -6,8 +6,8 @@ What one of them writes at such a point, a *row*, the others read at the same po
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from ..ir import shapes
 from ..ir.loops import Group, Reduce, expressions_of, tensors_touched, tensors_written
@@ -30,6 +30,10 @@ class Rows:
     """The same kernels as they were."""
     pieces: tuple[int, ...] = ()
     """As in `Group`."""
+    bound: frozenset[Tensor] = frozenset()
+    """Tensors that have no other shape than their own."""
+    finer: Mapping[Tensor, Tensor] = field(default_factory=dict)
+    """Tensors of a shape of their own that stand for others, and these."""
 
     def with_kernel(self, kernel: Reduce) -> Rows | None:
         """The rows with one more kernel; None if it cannot be done with the others."""

@@ -76,6 +76,8 @@ class Frame:
         """Tensors of which each thread keeps a part."""
         self.ahead: dict[Tensor, int] = {}
         """Bytes behind what is read of a tensor that will be wanted next."""
+        self.far: frozenset[Tensor] = frozenset()
+        """Tensors of which it is wanted so much later that it goes to the second cache."""
         self.followed: dict[Tensor, Tensor] = {}
         """Tensors, and those of the same shape that are soon written at the same elements."""
         self.asked: dict[Tensor, list[Asked]] = {}

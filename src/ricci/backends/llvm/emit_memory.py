@@ -18,7 +18,7 @@ from .target import LINE
 if TYPE_CHECKING:
     from .emit import Point
 
-_FAR = 4096
+FAR = 4096
 """Bytes after which what is asked for goes to the second cache: the first has room for little that
 is not wanted soon."""
 
@@ -92,7 +92,8 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
     if address.mask.is_full:
         if tensor in point.frame.ahead and _begins_line(point, align):
             distance = point.frame.ahead[tensor]
-            prefetch(point.b, address.pointer, distance, 1 if distance < _FAR else 2)
+            is_near = distance < FAR and tensor not in point.frame.far
+            prefetch(point.b, address.pointer, distance, 1 if is_near else 2)
         return point.b.load(full, address.pointer, align, stable), True
     mask = address.mask
     if mask.all is not None and mask.each is None and align * point.lanes <= _ZERO_BYTES:

@@ -24,6 +24,7 @@ from .contraction_space import plus, smin, times
 from .contraction_write import ContractionWriter
 from .emit import Frame
 from .emit_access import extent_of
+from .emit_memory import FAR
 from .emit_parts import FAIL, Kept
 from .emit_types import width
 from .group_late import Late, find_late
@@ -33,7 +34,7 @@ from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
-from .nest_uses import flat_form, is_large
+from .nest_uses import bytes_of, flat_form, is_large
 from .packing import write_packing
 from .schedule import Chain
 from .sizes import likely, product, sizes_of
@@ -233,6 +234,8 @@ class _Writer:
         group = self.group
         few = next(n for s, n in zip(self.stretches, self.few, strict=True) if number in s)
         frame.ahead = _wanted_next(group, number, frame, few)
+        steps = self.points // few
+        frame.far = frozenset(t for t in frame.ahead if bytes_of(t) > FAR * steps)
         read = accesses(*(e for k in group.kernels for e in expressions_of(k)))
         frame.reread = frozenset(a.tensor for a in read)
         frame.followed = self._followed(number)
