@@ -20,7 +20,7 @@ from .nest_group import write_group
 from .nest_phase import by_phases
 from .nest_plan import MOST_CHUNKS, Plan, make_plan
 from .nest_reduce import ReduceNest
-from .nest_scan import ScanNest, recurrence
+from .nest_scan import ScanNest, recurrence, with_lost
 from .nest_scatter import ScatterNest
 from .nest_schedule import MOST_UNROLLED, schedule_of, scheduled_plan
 from .nest_share import shares_of, write_count
@@ -99,6 +99,8 @@ def _recurrence(kernel: Reduce, frame: Frame) -> KernelCode:
     plan = make_plan(kernel, frame, frame.target)
     if plan.over_reduced:
         plan.vectors = 1  # each needs the last
+    else:
+        kernel = with_lost(kernel)
     return _nest(ScanNest(kernel, plan, frame), plan, frame)
 
 

@@ -16,6 +16,7 @@ from ...ir.special import SPECIAL
 from .emit import Frame
 from .emit_types import width
 from .nest_choice import choice_of, dtypes_of, is_stored_each_step, prefix_of
+from .nest_rows import are_together
 from .nest_uses import Loop, Use, interior, is_dynamic, is_large, is_read_once, loops_of, uses_of
 from .sizes import (
     Size,
@@ -134,16 +135,30 @@ def _choose_vector(
         over = loop in reduced
         if over and not can_lie_along(kernel, loop.index):
             continue
-        cost = sum(_touch(u, loop.index, lanes, uses) * (points if u.inner else 1.0) for u in uses)
+        touched = [u for u in uses if u.inner or not over]
+        times = (points if u.inner else 1.0 for u in touched)
+        cost = sum(
+            _touch(u, loop.index, lanes, uses) * n for u, n in zip(touched, times, strict=True)
+        )
         cost += 0.05 * points
-        if over:
-            outside = [u for u in uses if not u.inner]
-            cost += (8 * len(kernel.values) + len(outside)) * 0.5
         extent = likely(loop.extent)
         cost *= lanes * math.ceil(extent / lanes) / max(extent, 1)
+        if over:
+            cost += _cost_of_joining(kernel, uses, outer, loop, lanes)
         if cost < least * 0.999:
             best, least = loop, cost
     return best
+
+
+def _cost_of_joining(
+    kernel: Reduce, uses: Sequence[Use], outer: list[Loop], loop: Loop, lanes: int
+) -> float:
+    """The rough cost of the end of a row whose vectors lie along a loop of its terms."""
+    outside = [u for u in uses if not u.inner]
+    plan = Plan(outer, [], loop, True, least_lanes(lanes, loop), [])
+    if outer and are_together(kernel, plan, uses, outer[-1]):
+        return (3 * len(kernel.values) + len(outside) / lanes) * 0.5
+    return (8 * len(kernel.values) + len(outside)) * 0.5
 
 
 def can_lie_along(kernel: Reduce, index: Index) -> bool:
@@ -185,6 +200,8 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
         room = min(room, _FEW)
     if plan.over_reduced:
         plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
+        if plan.outer and are_together(kernel, plan, uses, plan.outer[-1]):
+            plan.rows, plan.vectors = plan.lanes, 1
         return
     most = 8 if any(u.inner and is_torn(plan, u) for u in uses) else 4
     vectors = max(1, min(most, room, _vectors_of_row(kernel, plan.vector, plan.lanes)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ...dtypes import DType
 from ...ir.loops import Reduce
@@ -15,7 +16,8 @@ from .nest_extreme import Watch
 from .nest_kept import KeptNest
 from .nest_loops import STRETCH, Bound, Cell, Places
 from .nest_plan import Plan
-from .nest_uses import Loop
+from .nest_rows import are_together, total_of_rows
+from .nest_uses import Loop, uses_of
 
 _AGAIN = ("min", "max", "and", "or")
 """Reductions to which a term may come twice: the last vector may begin earlier."""
@@ -26,8 +28,67 @@ class ReduceNest(KeptNest):
 
     def __init__(self, kernel: Reduce, plan: Plan, frame: Frame) -> None:
         super().__init__(kernel, plan, frame)
-        op = kernel.op if plan.over_reduced else ""
+        self.together = self._are_together()
+        op = kernel.op if plan.over_reduced and not self.together else ""
         self.watch = Watch(self.b, op, self.dtypes, plan.lanes, plan.vectors)
+
+    def _are_together(self) -> bool:
+        """Whether as many rows as there are lanes are joined together."""
+        plan, rows = self.plan, [*self.rows, *self.plan.outer]
+        if not plan.over_reduced or plan.rows != plan.lanes or not rows:
+            return False
+        return are_together(self.kernel, plan, uses_of(self.kernel, self.frame), rows[-1])
+
+    def _tile(self, cells: list[Cell]) -> None:
+        if self.together and len(cells) == self.plan.lanes:
+            self._finish_together(cells)
+        else:
+            super()._tile(cells)
+
+    def _finish_together(self, cells: list[Cell]) -> None:
+        """Rows in the order of an index, a lane for each from the totals on."""
+        first, second = cells[0].places, cells[1].places
+        (index,) = (i for i, place in first.items() if place != second[i])
+        here = Place(first[index].base, first[index].offset, True)
+        point = self.frame.point(
+            self.plan.lanes,
+            {**{x: Place(None, 0) for x in self.plan.fixed}, **first, index: here},
+            ranges=cells[0].ranges,
+        )
+        initial = [point.vector(point.value(x)) for x in self.kernel.initial]
+        totals = []
+        for number, dtype in enumerate(self.dtypes):
+            combine = partial(self._both, dtype)
+            rows = [partial(self._parts_of_row, cell, number) for cell in cells]
+            total = total_of_rows(self.b, rows, dtype, combine)
+            totals.append(combine(initial[number], total))
+        self._hold(point, totals, True)
+        values = [point.value(x) for x in self.kernel.results]
+        for target, value in zip(self.kernel.targets, values, strict=True):
+            point.store(target, value)
+
+    def _both(self, dtype: DType, x: str, y: str) -> str:
+        return emit_arith.combine(self.b, self.kernel.op, x, y, dtype, self.plan.lanes)
+
+    def _parts_of_row(self, cell: Cell, number: int) -> str:
+        """What the terms of a row come to in each lane, of one accumulator."""
+        vector, lanes, dtype = self.plan.vector, self.plan.lanes, self.dtypes[number]
+        assert vector is not None and isinstance(vector.extent, int)
+        extent, total = vector.extent, ""
+        for at in range(0, extent, lanes):
+            mask = FULL
+            if at + lanes > extent:
+                if at and self.kernel.op in _AGAIN:
+                    at = extent - lanes
+                else:
+                    mask = self._tail_mask(Place(None, at, True), extent)
+            here = {vector.index: Place(None, at, True)}
+            point = self._point(Cell(cell.places, mask, cell.ranges), here)
+            value = point.vector(point.value(self.kernel.values[number]))
+            if not mask.is_full:
+                value = self._only_where(point, value, self._nothing(1)[number], dtype)
+            total = self._both(dtype, total, value) if total else value
+        return total
 
     def _horizontal(self, cells: list[Cell]) -> list[str]:
         """Sums along vectors: several accumulators per cell, joined at the end."""

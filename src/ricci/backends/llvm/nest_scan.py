@@ -2,17 +2,20 @@
 
 What a step leaves for the next stays in a register. Vectors lie along another index of the target;
 where `f` is a sum, or the like, of the two they may lie along the index of the steps: what the
-lanes of a vector add up to is computed in it, and what the one before came to is added to all.
+lanes of a vector add up to is computed in it, and what the one before came to is added to all. What
+rounding takes from a sum is kept beside it, and added to what is stored.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ...dtypes import DType
 from ...ir import shapes
 from ...ir.chains import chain_of
 from ...ir.loops import Reduce, Scatter
-from ...ir.nodes import Access, Expr, Index, Local
-from ...ir.rewrite import accesses, rebuild
+from ...ir.nodes import Access, Const, Expr, Index, Local
+from ...ir.rewrite import accesses, has_guard, rebuild
 from . import emit_arith
 from .emit import FULL, Mask, Place, Point, Value
 from .emit_types import scalar_type, splat, vector_type, width, with_lanes
@@ -50,6 +53,26 @@ def recurrence(kernel: Scatter) -> Reduce | None:
         kernel.name, a.targets, domain, (chain.along,), "update", (first,), (value,), (held,),
         (held,), (), None, kernel.span, kernel.operations,
     )  # fmt: skip
+
+
+def with_lost(kernel: Reduce) -> Reduce:
+    """A running sum of reals with what rounding takes from it as one more accumulator; what is no
+    such sum stays."""
+    found = prefix_of(kernel)
+    if found is None or found.op != "add" or has_guard(found.brought) or kernel.condition:
+        return kernel
+    dtype = kernel.initial[0].dtype
+    if dtype not in (DType.FLOAT32, DType.FLOAT64):
+        return kernel
+    zero = Const(0.0, dtype)
+    lost = Local("lost", zero)
+    return replace(
+        kernel,
+        initial=(*kernel.initial, zero),
+        values=(*kernel.values, lost),
+        accumulators=(*kernel.accumulators, lost),
+        results=(*kernel.results, lost),
+    )
 
 
 def _is_inside(index: Expr, extent: Expr) -> bool:
@@ -124,7 +147,14 @@ class ScanNest(ReduceNest):
         return out
 
     def _term(self, point: Point, accumulators: list[str]) -> list[str]:
-        (dtype,), (last, *lost) = self.dtypes, accumulators
+        dtype, (last, *lost) = self.dtypes[0], accumulators
+        if self.prefix is None and lost:
+            found = prefix_of(self.kernel)
+            assert found is not None
+            r = Reals(self.b, dtype, point.lanes)
+            new = _added(r, last, lost[0], point.vector(point.value(found.brought)))
+            self._store(point, r.add(*new))
+            return new
         if self.prefix is None:
             new = super()._term(point, accumulators)
             self._store(point, new[0])
