@@ -80,8 +80,7 @@ def _half(b: Builder, x: str, y: str, dtype: DType, lanes: int, rows: int, part:
                 here = range(start + unit * rows, start + (unit + 1) * rows)
                 picks += [*here, *(lanes + k for k in here)]
     else:  # each second block
-        here = [k for k in range(lanes) if k // block % 2 == part]
-        picks = [*here, *(lanes + k for k in here)]
+        picks = [k for k in range(2 * lanes) if k // block % 2 == part]
     type = vector_type(dtype, lanes)
     chosen = ", ".join(f"i32 {k}" for k in picks)
     return b.pure(f"shufflevector {type} {x}, {type} {y}, <{lanes} x i32> <{chosen}>", x, y)
