@@ -22,6 +22,8 @@ operator add { @input { x: real[s..]; z: real[s..]; } @output { y: real[s..]; }
   @lower { y[i..] = x[i..] + z[i..], i < s; } }
 operator rowsum { @input { x: real[n,m]; } @output { y: real[n]; }
   @lower { y[i,] = 0.0, i < n; y[i,] += x[i,j], i < n, j < m; } }
+operator off { @input { x: real[n,m]; v: real[n]; } @output { y: real[n,m]; }
+  @lower { y[i,j] = x[i,j] - v[i,], i < n, j < m; } }
 operator swap { @input { x: real[n,m]; } @output { y: real[m,n]; }
   @lower { y[i,j] = x[j,i], i < m, j < n; } }
 operator flat { @input { x: real[n,m]; } @output { y: real[n * m]; }
@@ -45,6 +47,12 @@ X = "x: real[5,6];"
 CASES = {
     "chain": (X, "y: real[5,6];", "y = exp(neg(exp(x)));", 1),
     "two readers": (X, "y: real[5,6];", "a = exp(x); y = add(a, neg(a));", 1),
+    "shifted for two readers": (
+        X + "v: real[5];", "y: real[5,6];", "a = off(x, v); y = off(a, rowsum(exp(a)));", 2),
+    "shifted, and a result": (
+        X + "v: real[5];", "a: real[5,6]; y: real[5];", "a = off(x, v); y = rowsum(exp(a));", 2),
+    "of two tensors for two readers": (
+        X + "z: real[5,6];", "y: real[5,6];", "a = add(x, z); y = off(a, rowsum(exp(a)));", 3),
     "tree": (X + "z: real[5,6];", "y: real[5,6];", "y = add(exp(x), neg(z));", 1),
     "into a reduction": (X, "y: real[5];", "y = rowsum(exp(x));", 1),
     "epilogue": (X, "y: real[5];", "y = exp(neg(rowsum(x)));", 1),

@@ -120,10 +120,14 @@ def test_running_sums(shape: tuple[int, ...], reverse: bool, exclusive: bool) ->
         assert np.abs(found - expected).max() < 5e-6
 
 
-def test_running_sums_are_exact_but_for_one_rounding() -> None:
-    x = np.random.default_rng(9).standard_normal((2, 4096)).astype(np.float32)
-    text = graph({"x": "real[2,4096]"}, {"y": "real[2,4096]"}, "y = math.cumsum{axis=1}(x);")
-    expected = np.cumsum(x.astype(np.float64), 1)
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 4096), 1), ((4096, 40), 0), ((3, 4096, 7), 1), ((4096, 1), 0)]
+)
+def test_running_sums_are_exact_but_for_one_rounding(shape: tuple[int, ...], axis: int) -> None:
+    x = np.random.default_rng(9).standard_normal(shape).astype(np.float32)
+    kind = f"real{shape_text(shape)}"
+    text = graph({"x": kind}, {"y": kind}, f"y = math.cumsum{{axis={axis}}}(x);")
+    expected = np.cumsum(x.astype(np.float64), axis)
     assert np.abs(run(text, x) - expected).max() < 1e-7 * np.abs(expected).max()
 
 
@@ -175,9 +179,11 @@ def test_other_recurrences(step: str, function: np.ufunc | None) -> None:
 def test_infinities_in_running_sums() -> None:
     x = np.ones((2, 40), np.float32)
     x[0, 17], x[1, 5], x[1, 30] = np.inf, np.inf, -np.inf
-    text = graph({"x": "real[2,40]"}, {"y": "real[2,40]"}, "y = math.cumsum{axis=1}(x);")
-    with np.errstate(invalid="ignore"):
-        np.testing.assert_array_equal(run(text, x), np.cumsum(x, 1))
+    for axis, given in ((1, x), (0, np.ascontiguousarray(x.T))):
+        kind = f"real{shape_text(given.shape)}"
+        text = graph({"x": kind}, {"y": kind}, f"y = math.cumsum{{axis={axis}}}(x);")
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(run(text, given), np.cumsum(given, axis))
 
 
 # ------------------------------------------------------------------ large results
