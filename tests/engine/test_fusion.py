@@ -49,8 +49,6 @@ CASES = {
     "two readers": (X, "y: real[5,6];", "a = exp(x); y = add(a, neg(a));", 1),
     "shifted for two readers": (
         X + "v: real[5];", "y: real[5,6];", "a = off(x, v); y = off(a, rowsum(exp(a)));", 2),
-    "shifted, and a result": (
-        X + "v: real[5];", "a: real[5,6]; y: real[5];", "a = off(x, v); y = rowsum(exp(a));", 2),
     "of two tensors for two readers": (
         X + "z: real[5,6];", "y: real[5,6];", "a = add(x, z); y = off(a, rowsum(exp(a)));", 3),
     "tree": (X + "z: real[5,6];", "y: real[5,6];", "y = add(exp(x), neg(z));", 1),
