@@ -34,6 +34,7 @@ def softmaxes() -> Iterator[Row]:
             family = partial(softmax, axis=axis)
             yield Row("streaming", f"softmax, {name} axis {{}}x{{}}", family, sizes)
     yield Row("streaming", "softmax, last axis {}x{}", partial(softmax, axis=1), (2364, 197))
+    yield Row("streaming", "softmax, first axis {}x{}", partial(softmax, axis=0), (21, 100000))
 
 
 def softmax(m: int, n: int, *, axis: int) -> Case:
@@ -51,6 +52,8 @@ def norms() -> Iterator[Row]:
         yield Row("streaming", "layer norm {}x{}", layer_norm, pair)
     for sizes in [(1, 64, 32, 32), (8, 512, 64, 64)]:
         yield Row("streaming", "group norm {}x{}x{}x{}", partial(group_norm, groups=4), sizes)
+    many = partial(group_norm, groups=32)
+    yield Row("streaming", "group norm, 32 groups {}x{}x{}x{}", many, (1, 128, 256, 256))
     for sizes in [(1, 64, 56, 56), (8, 256, 112, 112)]:
         yield Row("streaming", "batch norm and relu {}x{}x{}x{}", batch_norm, sizes)
 
@@ -142,6 +145,11 @@ def reductions() -> Iterator[Row]:
             yield Row("streaming", f"argmax over axis {axis} {{}}x{{}}x{{}}", family, sizes)
         yield Row("streaming", "sum of all {}x{}x{}", whole_sum, sizes)
         yield Row("streaming", "running sum, last axis {}x{}x{}", running_sum, sizes)
+    for name in ("sum", "max"):
+        short = partial(rows_reduced, name=name)
+        yield Row("streaming", f"{name} of short rows {{}}x{{}}", short, (100000, 10))
+    for count in (1000003, 20000003):
+        yield Row("streaming", "dot product {}", dot_product, (count,))
 
 
 def reduction(a: int, b: int, c: int, *, name: str, axis: int) -> Case:
@@ -152,6 +160,27 @@ def reduction(a: int, b: int, c: int, *, name: str, axis: int) -> Case:
         partial(function, dim=axis),
         1.0 * a * b * c,
         {"x": draw(a, b, c)},
+    )
+
+
+def rows_reduced(m: int, n: int, *, name: str) -> Case:
+    ours, onnx, function = REDUCTIONS[name]
+    return graph_case(
+        f"y = math.{ours}{{axes=[1], squeeze=true}}(x);",
+        f"a = Constant <value_ints = [1]> () y = {onnx} <keepdims = 0> (x, a)",
+        partial(function, dim=1),
+        1.0 * m * n,
+        {"x": draw(m, n)},
+    )
+
+
+def dot_product(n: int) -> Case:
+    return graph_case(
+        "p = math.mul(a, b); y = math.sum_reduce{squeeze=true}(p);",
+        "p = Mul(a, b) y = ReduceSum <keepdims = 0> (p)",
+        torch.dot,
+        2.0 * n,
+        {"a": draw(n), "b": draw(n, seed=1)},
     )
 
 
@@ -195,6 +224,7 @@ def chains() -> Iterator[Row]:
         yield Row("streaming", "gelu by tanh {}x{}", partial(gelu, approximate=True), pair)
         yield Row("streaming", "silu {}x{}", silu, pair)
         yield Row("streaming", "five operators {}x{}", five, pair)
+    yield Row("streaming", "power {}", power, (1000003,))
     for sizes in [(1, 64, 56, 56), (8, 256, 112, 112)]:
         yield Row("streaming", "bias, residual, relu {}x{}x{}x{}", residual, sizes)
 
@@ -232,6 +262,13 @@ def five(m: int, n: int) -> Case:
         6.0 * m * n,
         {"a": draw(m, n), "b": draw(m, n, seed=1), "c": draw(m, n, seed=2)},
     )
+
+
+def power(n: int) -> Case:
+    return graph_case(
+        "y = math.pow(a, b);", "y = Pow(a, b)", torch.pow, 20.0 * n,
+        {"a": abs(draw(n)), "b": draw(n, seed=1)},
+    )  # fmt: skip
 
 
 def residual(n: int, c: int, h: int, w: int) -> Case:
@@ -282,6 +319,11 @@ def windows() -> Iterator[Row]:
     for sizes in [(1, 64, 56, 56), (8, 64, 112, 112)]:
         yield Row("streaming", "maximum of 3x3/2 {}x{}x{}x{}", max_pool, sizes)
         yield Row("streaming", "mean of 2x2/2 {}x{}x{}x{}", mean_pool, sizes)
+    yield Row("streaming", "maximum of 13x13 {}x{}x{}x{}", wide_max_pool, (1, 256, 20, 20))
+    for method in PADS:
+        bordered = partial(pad, method=method)
+        name = f"border, {method.lower()} {{}}x{{}}x{{}}x{{}}"
+        yield Row("streaming", name, bordered, (1, 3, 1024, 1024))
     for sizes in [(1, 2048, 7, 7), (64, 2048, 7, 7)]:
         yield Row("streaming", "mean of images {}x{}x{}x{}", image_mean, sizes)
     for sizes in [(1, 64, 28, 28), (8, 64, 112, 112)]:
@@ -295,6 +337,32 @@ def max_pool(n: int, c: int, h: int, w: int) -> Case:
         "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)",
         lambda x: nn.max_pool2d(x, 3, 2, 1),
         9.0 / 4 * n * c * h * w,
+        {"x": draw(n, c, h, w)},
+    )
+
+
+def wide_max_pool(n: int, c: int, h: int, w: int) -> Case:
+    return graph_case(
+        "y = nn.max_pool{size=13, stride=1, padding=6}(x);",
+        "y = MaxPool <kernel_shape = [13, 13], strides = [1, 1], pads = [6, 6, 6, 6]> (x)",
+        lambda x: nn.max_pool2d(x, 13, 1, 6),
+        169.0 * n * c * h * w,
+        {"x": draw(n, c, h, w)},
+    )
+
+
+PADS = {"CONSTANT": "constant", "REFLECT": "reflect"}
+"""Borders, usually of 16 elements: as SkriptND and as the others call them."""
+
+
+def pad(n: int, c: int, h: int, w: int, *, method: str) -> Case:
+    border = min(16, h // 2)
+    sizes = [0, 0, border, border] * 2
+    return graph_case(
+        f"y = layout.pad{{padding={sizes}, method='{method}'}}(x);",
+        f'p = Constant <value_ints = {sizes}> () y = Pad <mode = "{PADS[method]}"> (x, p)',
+        lambda x: nn.pad(x, (border,) * 4, mode=PADS[method]),
+        0.0,
         {"x": draw(n, c, h, w)},
     )
 
@@ -347,6 +415,7 @@ def joins() -> Iterator[Row]:
         yield Row("streaming", "channels joined {}x{}x{}x{}", partial(concat, axis=1), sizes)
     for sizes in [(1, 28, 28, 64), (8, 56, 56, 256)]:
         yield Row("streaming", "last axes joined {}x{}x{}x{}", partial(concat, axis=3), sizes)
+    yield Row("streaming", "stacked, last axis {}x{}", stack, (1000, 1000))
 
 
 def concat(*sizes: int, axis: int) -> Case:
@@ -358,4 +427,15 @@ def concat(*sizes: int, axis: int) -> Case:
         lambda a, b, c: torch.cat([a, b, c], axis),
         0.0,
         {"a": draw(*sizes), "b": draw(*narrow), "c": draw(*sizes, seed=2)},
+    )
+
+
+def stack(m: int, n: int) -> Case:
+    return graph_case(
+        "y = layout.stack{axis=2}([a, b]);",
+        "l = Constant <value_ints = [2]> () p = Unsqueeze(a, l) q = Unsqueeze(b, l)"
+        " y = Concat <axis = 2> (p, q)",
+        lambda a, b: torch.stack([a, b], 2),
+        0.0,
+        {"a": draw(m, n), "b": draw(m, n, seed=1)},
     )

@@ -54,6 +54,7 @@ from .product_parts import split_products
 from .prune import remove_dead
 from .recompute import compute_again
 from .siblings import merge_siblings
+from .turns import join_turns
 from .views import Views, count_of, find_views, root_of
 from .windows import separate_windows
 
@@ -199,7 +200,8 @@ class _Lowerer:
         kernels = fuse(kernels, results, views)
         kernels = remove_dead(kernels, results, views)
         constant = {*self.graph.variables, *self.graph.constants}
-        kernels = separate_windows(merge_siblings(kernels, views, constant))
+        kernels = join_turns(merge_siblings(kernels, views, constant), views)
+        kernels = separate_windows(kernels)
         kernels = split_long(kernels)
         kernels = split_products(kernels, constant, views)
         self.views |= views

@@ -248,10 +248,16 @@ def compared(test: Binary) -> Linear | None:
 def is_decided(test: Binary, ranges: Ranges = NO_RANGES) -> bool | None:
     """Whether a comparison of indices holds, if it is the same for all values that they have."""
     form = compared(test)
-    if form is None:
+    if form is not None:
+        low, high = _bounds_of_form(form, ranges)
+        return True if low >= 0 else False if high < 0 else None
+    if test.op not in ("eq", "ne") or not _is_index_type(test.lhs.dtype):
         return None
+    form = _sum(linear(test.lhs), linear(test.rhs), -1)
     low, high = _bounds_of_form(form, ranges)
-    return True if low >= 0 else False if high < 0 else None
+    if form.others or ((low, high) != (0, 0) and low <= 0 <= high):
+        return None
+    return (low == high == 0) == (test.op == "eq")
 
 
 def is_within(expr: Expr, extent: Size, ranges: Ranges = NO_RANGES) -> bool:

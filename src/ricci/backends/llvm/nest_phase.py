@@ -1,5 +1,5 @@
 """Maps and reductions whose results take turns: `y[i] = x[i / 2]` as `y[2*q] = x[q]` and
-`y[2*q + 1] = x[q]`.
+`y[2*q + 1] = x[q]`, or `y[q, k] = k == 0 ? a[q] : b[q]`.
 
 A subscript that divides the index along which results are contiguous reads lanes from anywhere.
 With one target for each remainder, or phase, of the index it is linear, weights that depend on the
@@ -14,15 +14,17 @@ from itertools import product
 
 from ...ir import shapes
 from ...ir.loops import Reduce
-from ...ir.nodes import Access, Binary, Expr, Index, Local, Tensor, integer
+from ...ir.nodes import ONE, Access, Binary, Expr, Index, Local, Tensor, integer
 from ...ir.rewrite import Replaceable, accesses, has_guard, substitute, walk
 from .emit import Frame
 from .emit_access import Linear, is_division
-from .nest_uses import flat_form
+from .nest_uses import flat_form, loops_of, uses_of
 from .sizes import plus
 
 MOST_PHASES, MOST_TERMS = 16, 64
 """Of an element each: what is written out, and how many terms that makes."""
+MOST_SHORT, LEAST_LONG = 4, 16
+"""Values of an index that is taken apart although nothing divides it, and of the one after it."""
 
 
 def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
@@ -38,6 +40,8 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
         return None
     near = [i for i in kernel.domain if all(_step(t, i, frame) == 1 for t in kernel.targets)]
     divided = {i: n for i in kernel.domain if (n := _phases(i, exprs, read)) > 1}
+    if near and near[-1] not in divided and _is_short(near[-1], kernel, frame):
+        divided = {near[-1]: shapes.as_int(near[-1].extent) or 0}
     if not near or near[-1] not in divided:
         return None
     room = MOST_PHASES // len(kernel.targets)
@@ -48,6 +52,18 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
             counts[index] = divided[index]
             room //= divided[index]
     return _taken_apart(kernel, counts) if near[-1] in counts else None
+
+
+def _is_short(near: Index, kernel: Reduce, frame: Frame) -> bool:
+    """Whether results lie next to one another only along an index of a few values, which no loop
+    goes on from: vectors of each value, in turns, are whole ones along the index after it."""
+    extent = shapes.as_int(near.extent) or 0
+    if not 1 < extent <= MOST_SHORT or len(kernel.targets) > 1 or kernel.reduced:
+        return False
+    outer, _, _ = loops_of(kernel, uses_of(kernel, frame))
+    alone = any(x.index is near and x.extent == extent for x in outer)
+    next_ones = [x for x in outer if _step(kernel.targets[0], x.index, frame) == extent]
+    return alone and any(isinstance(x.extent, int) and x.extent >= LEAST_LONG for x in next_ones)
 
 
 def _step(target: Access, index: Index, frame: Frame) -> object:
@@ -89,6 +105,7 @@ def _taken_apart(kernel: Reduce, counts: dict[Index, int]) -> Reduce:
         i: Index(i.name, integer((shapes.as_int(i.extent) or 0) // n), i.span)
         for i, n in counts.items()
     }
+    whole = {i for i, x in fresh.items() if x.extent == ONE}
     order = sorted(counts, key=kernel.domain.index)
     order.append(order.pop(order.index(next(iter(counts)))))
     parts: dict[str, list[Expr]] = {"initial": [], "values": [], "results": []}
@@ -96,7 +113,9 @@ def _taken_apart(kernel: Reduce, counts: dict[Index, int]) -> Reduce:
     targets: list[Access] = []
     for phase in product(*(range(counts[i]) for i in order)):
         new: dict[Replaceable, Expr | Tensor] = {
-            i: shapes.add(shapes.mul(fresh[i], integer(counts[i])), integer(p))
+            i: integer(p)
+            if i in whole
+            else shapes.add(shapes.mul(fresh[i], integer(counts[i])), integer(p))
             for i, p in zip(order, phase, strict=True)
         }
         for target in kernel.targets:
@@ -112,7 +131,7 @@ def _taken_apart(kernel: Reduce, counts: dict[Index, int]) -> Reduce:
     return Reduce(
         kernel.name,
         tuple(targets),
-        tuple(fresh.get(i, i) for i in kernel.domain),
+        tuple(fresh.get(i, i) for i in kernel.domain if i not in whole),
         kernel.reduced,
         kernel.op,
         tuple(parts["initial"]),
