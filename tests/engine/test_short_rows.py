@@ -28,7 +28,7 @@ def plan_of(text: str) -> Plan:
 
 @pytest.mark.parametrize(
     ("size", "rows"),
-    [(LANES, LANES), (3 * LANES + 1, LANES), (8 * LANES, LANES), (8 * LANES + 1, 1), (2, 1)],
+    [(LANES, LANES), (2 * LANES + 1, LANES), (3 * LANES, LANES), (3 * LANES + 1, 1), (2, 1)],
 )
 def test_which_are_joined_together(size: int, rows: int) -> None:
     assert plan_of(f"def f(float({ROWS},{size}) x) -> (y) {{ y(i) +=! x(i, j) }}").rows == rows

@@ -63,8 +63,6 @@ class LoopNest(ABC):
         self.frame = frame
         self.b = frame.builder
         self.dtypes = dtypes_of(kernel)
-        self.rows: list[Loop] = []
-        """Loops around those of the plan, over what a group's kernels share."""
         self.is_sum = kernel.op == "add" and all(d.is_real for d in self.dtypes)
         """Whether bits are lost with each term, the more of them the larger the sum already is."""
         self.shares = shares_of(plan, frame)

@@ -34,10 +34,10 @@ class ReduceNest(KeptNest):
 
     def _are_together(self) -> bool:
         """Whether as many rows as there are lanes are joined together."""
-        plan, rows = self.plan, [*self.rows, *self.plan.outer]
-        if not plan.over_reduced or plan.rows != plan.lanes or not rows:
+        plan = self.plan
+        if not plan.over_reduced or plan.rows != plan.lanes or not plan.outer:
             return False
-        return are_together(self.kernel, plan, uses_of(self.kernel, self.frame), rows[-1])
+        return are_together(self.kernel, plan, uses_of(self.kernel, self.frame), plan.outer[-1])
 
     def _tile(self, cells: list[Cell]) -> None:
         if self.together and len(cells) == self.plan.lanes:

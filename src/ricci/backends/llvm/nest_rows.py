@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 16
 """Bytes within which instructions interleave elements."""
-_MOST_LANES, _MOST_VECTORS, _MOST_NODES = 16, 8, 2000
+_MOST_LANES, _MOST_VECTORS, _MOST_NODES = 16, 3, 2000
 """Of a vector, of a row, and of the terms of all rows, which are written out."""
 _OPERATORS = ("add", "mul", "min", "max", "and", "or")
 
