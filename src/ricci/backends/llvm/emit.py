@@ -32,21 +32,18 @@ from ...ir.nodes import (
 )
 from ...ir.rewrite import accesses
 from ...source import NOWHERE, Span
-from . import emit_arith, emit_cast, emit_memory, mathlib
+from . import emit_address, emit_arith, emit_cast, emit_memory, mathlib
 from .builder import Builder
 from .emit_access import (
-    Linear,
     Ranges,
     has_effect,
     is_decided,
     is_within,
-    linear,
     may_be_zero,
-    subscript_is_safe,
 )
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
 from .emit_quotient import QUOTIENTS, quotients
-from .emit_types import literal, memory_type, scalar_type, splat, tag, vector_type, with_lanes
+from .emit_types import literal, memory_type, scalar_type, splat, vector_type, with_lanes
 from .kernels import Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
 from .steps import Site
@@ -347,7 +344,7 @@ class Point:
         good = self.b.pure(f"icmp ne {type} {divisor}, {zero}", divisor)
         if self._checked:
             site = self.frame.site("", -1, self._span(expr))
-            self._require(good, lanes > 1, Value("0", DType.INT), site, "0")
+            emit_address.require(self, good, lanes > 1, Value("0", DType.INT), site, "0")
         condition = with_lanes("i1", lanes)
         return self.b.pure(
             f"select {condition} {good}, {type} {divisor}, {type} {one}", good, divisor
@@ -472,31 +469,7 @@ class Point:
 
     def address(self, access: Access) -> Address:
         """Where the elements of an access are; checks that cannot be proved are emitted."""
-        form, mask = self._flatten(access)
-        pointer = self.frame.pointer(access.tensor)
-        dtype = access.tensor.dtype
-        stride, constant = Linear(), form.constant
-        terms: list[tuple[str, Size]] = []
-        for index, factor in form.indices.items():
-            place = self.places[index]
-            constant = plus(constant, times(factor, place.offset))
-            if place.vector:
-                stride.plus(Linear(1), factor)
-            if place.base is not None:
-                terms.append((place.base, factor))
-        spread: list[tuple[str, Size]] = []
-        for expr, factor in form.others.values():
-            value = self.as_index(self.value(expr))
-            (spread if value.vector else terms).append((value.text, factor))
-        pointer = self.advance(pointer, terms, constant, dtype)
-        step = stride.constant
-        apart = None if spread else str(self.frame.amount(step))
-        if isinstance(step, int):
-            offsets = self._offsets(spread, step) if spread else None
-            return Address(pointer, step, offsets, mask, apart)
-        lanes = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
-        spread.append((f"<{lanes}>", step))
-        return Address(pointer, 0, self._offsets(spread, 0), mask, apart)
+        return emit_address.address(self, access)
 
     def advance(
         self, pointer: str, terms: list[tuple[str, Size]], constant: Size, dtype: DType
@@ -507,60 +480,21 @@ class Point:
             if not text.startswith("%"):
                 constant = plus(constant, times(int(text), factor))
                 continue
-            step = text if factor == 1 else self._scaled(text, factor, 1)
+            step = text if factor == 1 else self.scaled(text, factor, 1)
             pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {step}", pointer, step)
         if constant != 0:
             step = str(self.frame.amount(constant))
             pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {step}", pointer, step)
         return pointer
 
-    def _scaled(self, text: str, factor: Size, lanes: int) -> str:
+    def scaled(self, text: str, factor: Size, lanes: int) -> str:
         """An i64, or a vector of them, times a size."""
         amount = str(self.frame.amount(factor))
         if lanes > 1:
             amount = self.spread(amount, "i64")
         return self.b.pure(f"mul nsw {with_lanes('i64', lanes)} {text}, {amount}", text, amount)
 
-    def _offsets(self, terms: list[tuple[str, Size]], stride: int) -> str:
-        """Per-lane offsets in elements."""
-        full = with_lanes("i64", self.lanes)
-        steps = ", ".join(f"i64 {lane * stride}" for lane in range(self.lanes))
-        total = f"<{steps}>" if stride else ""
-        for text, factor in terms:
-            if factor != 1:
-                text = self._scaled(text, factor, self.lanes)
-            total = self.b.pure(f"add nsw {full} {total}, {text}", total, text) if total else text
-        return total
-
-    def _flatten(self, access: Access) -> tuple[Linear, Mask]:
-        """The element offset of an access as one linear form, and the mask of what may be
-        touched."""
-        form, mask = Linear(), self.mask
-        shape = sizes_of(access.tensor.shape)
-        strides = self.frame.strides(access.tensor)
-        for d, subscript in enumerate(access.subscripts):
-            index = subscript.index
-            if isinstance(subscript.rule, Skip) or is_within(index, shape[d], self.ranges):
-                form.plus(linear(index), strides[d])
-                continue
-            value = self.as_index(self.value(index))
-            if isinstance(subscript.rule, Remap):
-                value = self._remapped(value, subscript.rule, shape[d])
-            if not subscript_is_safe(subscript, shape[d], self.ranges):
-                good = self.in_range(value, shape[d])
-                site = self.frame.site(access.tensor.name, d, access.span)
-                limit = str(self.frame.amount(shape[d]))
-                self._require(good.text, good.vector, value, site, limit)
-                mask = self.meet(mask, good)
-            if subscript.rule is None:
-                form.plus(linear(index), strides[d])
-            else:
-                known = Local("", index)  # stands for the remapped value, which `values` gives
-                self.values[known] = value
-                form.plus(Linear(0, {}, {id(known): (known, 1)}), strides[d])
-        return form, mask
-
-    def _remapped(self, value: Value, rule: Remap, extent: Size) -> Value:
+    def remapped(self, value: Value, rule: Remap, extent: Size) -> Value:
         """`below` where the index is negative, `above` where it is past the end, else itself."""
         lanes = self.lanes if value.vector else 1
         zero, limit = splat("0", "i64", lanes), self._limit(extent, value)
@@ -573,29 +507,6 @@ class Point:
             other = self.as_index(self._arm(expr, condition, True))
             result = self._choice(condition, other, result)
         return result
-
-    def _require(self, good: str, vector: bool, value: Value, site: int, extent: str) -> None:
-        """Record a failure where `good` is false and the mask is on."""
-        b, lanes = self.b, self.lanes
-        if not vector and self.mask.each is None:
-            bad = b.pure(f"xor i1 {good}, true", good)
-            if self.mask.all is not None:
-                bad = b.pure(f"and i1 {bad}, {self.mask.all}", bad, self.mask.all)
-            with b.when(bad):
-                self.frame.fail(site, value.text, extent)
-            return
-        type = with_lanes("i1", lanes)
-        good = good if vector else self.spread(good, "i1")
-        bad = b.pure(f"xor {type} {good}, {splat('true', 'i1', lanes)}", good)
-        on = self.mask_text(self.mask)
-        bad = b.pure(f"and {type} {bad}, {on}", bad, on)
-        some = b.call("i1", f"llvm.vector.reduce.or.{tag('i1', lanes)}", f"{type} {bad}")
-        with b.when(some):
-            full, least = with_lanes("i64", lanes), splat(str(-(1 << 63)), "i64", lanes)
-            each = self.vector(value)
-            shown = b.pure(f"select {type} {bad}, {full} {each}, {full} {least}", bad, each)
-            worst = b.call("i64", f"llvm.vector.reduce.smax.{tag('i64', lanes)}", f"{full} {shown}")
-            self.frame.fail(site, worst, extent)
 
     # ------------------------------------------------------------------ memory
 
