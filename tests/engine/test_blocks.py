@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,8 +39,8 @@ def test_kernels_read_constants_where_they_are_aligned(monkeypatch: pytest.Monke
     found: list[instance.Weights] = []
     prepare = instance.Weights.__init__
 
-    def remember(self: instance.Weights, *args: object, **named: object) -> None:
-        prepare(self, *args, **named)  # type: ignore[arg-type]
+    def remember(self: instance.Weights, *args: Any, **named: Any) -> None:
+        prepare(self, *args, **named)
         found.append(self)
 
     monkeypatch.setattr(instance.Weights, "__init__", remember)

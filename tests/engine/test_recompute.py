@@ -8,7 +8,7 @@ import pytest
 import ricci
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
-from ricci.ir.loops import Program, tensors_touched
+from ricci.ir.loops import Group, Program, tensors_touched
 from ricci.passes import recompute
 from ricci.passes.pipeline import lower
 
@@ -65,3 +65,19 @@ def test_small_ones_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recompute, "LARGE", 1 << 20)
     text = HEAD.replace(", float(M) Z", "") + CASES["softmax over columns"][0]
     assert any(t.name.endswith("e") for k in lowered(text).kernels for t in tensors_touched(k))
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1 << 18, ["m", "s"]), (1 << 14, ["e", "m", "s"])])
+def test_what_a_group_keeps_of_a_row(size: int, kept: list[str]) -> None:
+    """Powers of rows of 1 MB leave a core's own caches."""
+    text = """def f(float(N, K) X) -> (y) { m(i) max=! X(i, k)  e(i, k) = exp(X(i, k) - m(i))
+        s(i) +=! e(i, k)  y(i, k) = e(i, k) / s(i) }"""
+    graph = ricci.tc.define(text)["f"].graph
+    sizes = {"N": (1 << 23) // size, "K": size}
+    (group,) = lower(graph, {s: sizes[s.name] for s in graph.symbols}, Types()).kernels
+    assert isinstance(group, Group)
+    assert sorted(t.name.rpartition(".")[2] for t in group.local) == kept
+    x = np.random.default_rng(0).standard_normal((sizes["N"], size), np.float32)
+    power = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    want = power / power.sum(1, keepdims=True)
+    np.testing.assert_allclose(ricci.tc.define(text, threads=2)["f"](x), want, 1e-4, 1e-12)

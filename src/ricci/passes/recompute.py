@@ -47,7 +47,8 @@ def compute_again(
 
 
 def with_less_kept(group: Group, views: Views) -> Group:
-    """A group, without maps whose results for one point leave a core's own caches."""
+    """A group, without maps whose results for one point leave a core's own caches; its pieces are
+    its first kernels, and no maps, so they keep their numbers."""
     points = math.prod(extent(i) for i in group.shared)
     kernels: list[Kernel] = list(group.kernels)
     for producer in group.kernels:

@@ -10,7 +10,6 @@ Example: the largest of 9 by 9 neighbours is the largest of 9 of those of 9, 18 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,7 +28,7 @@ from ..ir.nodes import (
     integer,
 )
 from ..ir.rewrite import accesses, free_indices, rebuild
-from .partial import NEUTRAL
+from .partial import NEUTRAL, points_of
 from .rows import extent, is_known
 
 _WORTH = 0.6
@@ -69,19 +68,15 @@ def _separated(kernel: Reduce) -> tuple[Reduce, Reduce] | None:
         return None
     terms = {w: _terms(kernel, w) for w in _windows(kernel)}
     best = min(terms, key=lambda w: terms[w], default=None)
-    if best is None or terms[best] > _WORTH * _points((*kernel.domain, *kernel.reduced)):
+    if best is None or terms[best] > _WORTH * points_of((*kernel.domain, *kernel.reduced)):
         return None
     return _apart(kernel, best)
 
 
-def _points(indices: Sequence[Index]) -> int:
-    return math.prod(map(extent, indices))
-
-
 def _terms(kernel: Reduce, window: _Window) -> float:
     """The terms of both kernels."""
-    results, width = _points(kernel.domain), extent(window.term)
-    before = results / extent(window.result) * window.lines * _points(kernel.reduced) / width
+    results, width = points_of(kernel.domain), extent(window.term)
+    before = results / extent(window.result) * window.lines * points_of(kernel.reduced) / width
     return before + results * width
 
 

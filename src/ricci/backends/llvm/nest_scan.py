@@ -59,7 +59,9 @@ def with_lost(kernel: Reduce) -> Reduce:
     """A running sum of reals with what rounding takes from it as one more accumulator; what is no
     such sum stays."""
     found = prefix_of(kernel)
-    if found is None or found.op != "add" or has_guard(found.brought) or kernel.condition:
+    if found is None or found.op != "add" or kernel.condition is not None:
+        return kernel
+    if has_guard(found.brought):
         return kernel
     dtype = kernel.initial[0].dtype
     if dtype not in (DType.FLOAT32, DType.FLOAT64):
