@@ -116,8 +116,8 @@ class _Fusion:
             return None
         alone = self.readers[tensor] == {position} and tensor not in self.fixed
         new = None
-        if (is_map(producer) and (alone or is_movement(producer))) or (
-            is_map(producer) and self._is_cheaper_again(tensor, producer)
+        if is_map(producer) and (
+            alone or is_movement(producer) or self._is_cheaper_again(tensor, producer)
         ):
             new = inline(kernel, producer)
         elif alone and not is_map(producer) and is_map(kernel):
