@@ -26,6 +26,7 @@ from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import simplify
 from ..ir.verify import Stage, verify_graph
 from .arrange import arrange_constants
+from .borders import copy_borders
 from .control import Lowered, lower_control
 from .hoist import hoist
 from .in_place import sums_in_place
@@ -127,6 +128,7 @@ def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
         early += arranged.kernels
         kept += arranged.copies.values()
         strides |= arranged.strides
+        late = copy_borders(late, lowered.places.strides_of_all(strides), constant)
     blocks: dict[Kind, Sequence[Tensor]] = {
         "kept": kept,
         "output": _outputs(graph),

@@ -34,6 +34,8 @@ _FEW = 3
 """Vectors at once where there are functions and few registers: no room for the values of more."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
+_MOST_TERMS = 150
+"""Terms of a tile that are written out for rows whose windows overlap."""
 _MOST_ROWS, _LEAST_CELLS = 13, 8
 """Rows of the tiles of strips at most, and vectors at least, if there are so many."""
 _KEPT_BYTES, _LEAST_KEPT = 16 << 10, 16
@@ -228,6 +230,34 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
                 narrow = replace(plan, vectors=1)
                 if len(written_out(kernel, narrow)) == len(plan.reduced):
                     plan.vectors = 1
+                else:
+                    _write_out_windows(kernel, plan, uses, room)
+
+
+def _write_out_windows(kernel: Reduce, plan: Plan, uses: Sequence[Use], room: int) -> None:
+    """Have more rows whose windows overlap, and write out the terms along which they do: a vector
+    is read once for all rows that have it."""
+    row = plan.outer[-1]
+    found = [x for x in plan.reduced if any(_overlaps(u, row.index, x) for u in uses)]
+    if not found or kernel.op == "update":
+        return
+    along, extent = found[-1], _rows_inside(kernel, row)
+    assert isinstance(along.extent, int)
+    most = min(room // plan.vectors, _MOST_TERMS // (along.extent * plan.vectors), extent)
+    if most > 1:
+        plan.reduced.remove(along)
+        plan.reduced.append(along)
+        plan.rows = _even_rows(extent, most)
+        cells = plan.rows * plan.vectors
+        plan.unroll = max(plan.unroll, _nodes_of_term(kernel) * cells * along.extent)
+
+
+def _overlaps(use: Use, row: Index, term: Loop) -> bool:
+    """Whether neighbouring rows have some of the same elements, at other terms."""
+    if not use.inner or not isinstance(term.extent, int):
+        return False
+    step, apart = use.form.steps.get(row, 0), use.form.steps.get(term.index, 0)
+    return 0 < apart <= step < apart * term.extent and step % apart == 0
 
 
 def _rows_inside(kernel: Reduce, row: Loop) -> int:
@@ -244,14 +274,17 @@ def written_out(kernel: Reduce, plan: Plan) -> set[Index]:
     found: set[Index] = set()
     if plan.over_reduced:
         return found
-    size = sum(1 for _ in walk(*kernel.values)) + 2
-    room = plan.unroll / (size * plan.rows * plan.vectors)
+    room = plan.unroll / (_nodes_of_term(kernel) * plan.rows * plan.vectors)
     for loop in reversed(plan.reduced):
         room /= max(loop.extent, 1) if isinstance(loop.extent, int) else math.inf
         if room < 1:
             break
         found.add(loop.index)
     return found
+
+
+def _nodes_of_term(kernel: Reduce) -> int:
+    return sum(1 for _ in walk(*kernel.values)) + 2
 
 
 def _cut_in_strips(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> None:

@@ -1,0 +1,113 @@
+"""Large windows of maps with a border: when the maps are copied, and the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import ricci
+from ricci.api import Model
+from ricci.dtypes import Types
+from ricci.ir.loops import Group
+from ricci.passes.pipeline import lower
+
+from .running import runnable_targets
+
+
+def depthwise(
+    shape: tuple[int, ...], size: tuple[int, ...], stride: int, dilation: int, pad: int
+) -> Model:
+    """A filter for each channel of `[batch, channels, ...]`; what is around is zero."""
+    channels = shape[1]
+    pairs = zip(shape[2:], size, strict=True)
+    out = (*shape[:2], *((n + 2 * pad - dilation * (k - 1) - 1) // stride + 1 for n, k in pairs))
+    listed, window, results = (", ".join(map(str, x)) for x in (shape, size, out))
+    options = f"groups={channels}, stride={stride}, dilation={dilation}, padding={pad}"
+    return ricci.parse(
+        f"""import nn; graph G {{
+            @input {{ x: real[{listed}]; w: real[{channels}, 1, {window}]; b: real[{channels}]; }}
+            @output {{ y: real[{results}]; }}
+            @compose {{ y = nn.conv{{{options}}}(x, w, b); }}
+        }}""",
+        "skriptnd",
+    )
+
+
+def expected(
+    x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int, dilation: int, pad: int
+) -> np.ndarray:
+    axes, count = tuple(range(2, x.ndim)), x.ndim - 2
+    padded = np.pad(x.astype(np.float64), [(0, 0)] * 2 + [(pad, pad)] * count)
+    reach = tuple(dilation * (k - 1) + 1 for k in w.shape[2:])
+    windows = sliding_window_view(padded, reach, axes)
+    some = (slice(None),) * 2
+    windows = windows[
+        (*some, *[slice(None, None, stride)] * count, *[slice(None, None, dilation)] * count)
+    ]
+    filters = w[:, 0].reshape(1, -1, *[1] * count, *w.shape[2:])
+    total = (windows * filters).sum(tuple(range(-count, 0)))
+    return (total + b.reshape(1, -1, *[1] * count)).astype(np.float32)
+
+
+def copies(model: Model) -> int:
+    return sum(isinstance(k, Group) for k in lower(model.graph, {}, Types()).kernels)
+
+
+CASES = [
+    # shape, window, stride, dilation, padding
+    ((1, 40, 14, 14), (7, 7), 1, 1, 3),
+    ((2, 16, 9, 21), (5, 5), 1, 1, 2),
+    ((1, 33, 13, 17), (5, 5), 2, 1, 2),
+    ((1, 20, 19, 23), (5, 5), 1, 2, 4),
+    ((1, 17, 40, 40), (7, 7), 3, 1, 3),
+    ((1, 24, 5, 50), (4, 6), 1, 1, 3),
+    ((2, 16, 6, 7, 18), (3, 3, 3), 1, 1, 1),
+    ((3, 16, 100), (31,), 1, 1, 15),
+]
+"""Each has enough channels, terms, and results whose windows reach beyond an end."""
+
+
+@pytest.mark.parametrize("target", runnable_targets())
+@pytest.mark.parametrize(("shape", "size", "stride", "dilation", "pad"), CASES)
+def test_numbers(
+    shape: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: int,
+    dilation: int,
+    pad: int,
+    target: str,
+) -> None:
+    model = depthwise(shape, size, stride, dilation, pad)
+    assert copies(model) == 1
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape, np.float32)
+    w = rng.standard_normal((shape[1], 1, *size), np.float32)
+    b = rng.standard_normal(shape[1], np.float32)
+    want = expected(x, w, b, stride, dilation, pad)
+    for threads in (1, 2):
+        got = model.compile(threads=threads, target=target)(x, w, b)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "pad"),
+    [
+        ((1, 40, 14, 14), (3, 3), 1),  # few terms
+        ((1, 8, 14, 14), (7, 7), 3),  # few maps
+        ((1, 16, 400, 400), (7, 7), 3),  # large maps, of which most is inside
+        ((1, 40, 14, 14), (7, 7), 0),  # no border
+    ],
+)
+def test_what_is_not_copied(shape: tuple[int, ...], size: tuple[int, ...], pad: int) -> None:
+    assert copies(depthwise(shape, size, 1, 1, pad)) == 0
+
+
+def test_infinite_elements_stay_where_windows_have_them() -> None:
+    model = depthwise((1, 16, 12, 12), (5, 5), 1, 1, 2)
+    x = np.ones((1, 16, 12, 12), np.float32)
+    x[0, 3, 6, 6] = np.inf
+    w, b = np.ones((16, 1, 5, 5), np.float32), np.zeros(16, np.float32)
+    got = model.compile(threads=1)(x, w, b)
+    assert np.isinf(got).sum() == 25
+    assert np.isinf(got[0, 3, 4:9, 4:9]).all()
