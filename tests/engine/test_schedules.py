@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm.kernels import KernelCode, choose, generate
+from ricci.backends.llvm.nest_tiles import tiles_of
 from ricci.backends.llvm.schedule import Contraction, Dots, Nest, Schedule, from_json, to_json
 from ricci.backends.llvm.schedule_space import KernelSpace
 from ricci.backends.llvm.target import host
@@ -95,6 +96,33 @@ def test_every_kind_of_schedule(case: Case) -> None:
             except Error as problem:
                 assert [d.code for d in problem.diagnostics] == ["E0807"]
     assert {Contraction, Nest} <= seen
+
+
+@pytest.mark.parametrize("rows", [2, 3, 8])
+@pytest.mark.parametrize("count", [3, 16, 31, 49])
+def test_blocks_of_rows_are_whole_tiles(count: int, rows: int) -> None:
+    """Also with rows before and after those whose windows are complete."""
+    product = matmul(count, 20, 37)
+    window = convolution(1, (1, 1), (count, 37), 5, pad=2)
+    for case in (product, window):
+        plain = next(s for s in space(case).first() if isinstance(s, Nest))
+        *others, row = (k for k in plain.outer if k != plain.vector)
+        outer = (*others, row) if others else (row,)
+        for chunks in (2, 3, 7):
+            schedule = replace(plain, outer=outer, rows=rows, vectors=1, chunks=chunks)
+            check(case, schedule, chunks)
+
+
+@pytest.mark.parametrize(
+    ("extent", "inside"), [(49, (0, 49)), (56, (3, 53)), (9, (4, 5)), (20, (0, 0)), (8, (0, 8))]
+)
+def test_tiles_of_rows(extent: int, inside: tuple[int, int]) -> None:
+    tiles = tiles_of(extent, inside, 8)
+    assert tiles is not None
+    low, high = inside
+    assert tiles.left == (high - low) % 8
+    assert tiles.count == max((high - low) // 8, 1)
+    assert tiles_of(extent, inside, 1) is None
 
 
 @pytest.mark.parametrize("block", [3, 7])

@@ -43,18 +43,29 @@ class Small(Drawn):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.channel = index("c", self.r.choice([2, 8, 16, 21, 32, 130, 290]))
-        self.places = [self._three(name) for name in self.r.choice(["yx", "xy"])]
+        self.places = [self._filter(name, 3) for name in self.r.choice(["yx", "xy"])]
 
-    def _three(self, name: str) -> tuple[Index, Index, Subscript, int]:
+    def _filter(self, name: str, taps: int) -> tuple[Index, Index, Subscript, int]:
         """An index of places, one of the filter, the subscript of both, and the extent read."""
-        place, kernel = index(name, self.r.choice([2, 3, 5, 6, 8, 9, 14, 17])), index(f"k{name}", 3)
+        place = index(name, self.r.choice([2, 3, 5, 6, 8, 9, 14, 17]))
+        kernel = index(f"k{name}", taps)
         pad, stride = self.r.choice([0, 1, 1, 2]), self.r.choice([1, 1, 2])
         first = binary("mul", place, 2) if stride == 2 else place
         e = binary("sub", binary("add", first, kernel), pad)
         if self.r.random() < 0.2:  # the other way round
-            e = binary("add", binary("sub", first, kernel), 2 - pad)
-        extent = max(1, stride * (size_of(place) - 1) + 3 - 2 * pad)
+            e = binary("add", binary("sub", first, kernel), taps - 1 - pad)
+        extent = max(1, stride * (size_of(place) - 1) + taps - 2 * pad)
         return place, kernel, Subscript(e, Skip() if pad else None), extent
+
+
+class Long(Small):
+    """The same of longer filters, or in three dimensions."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.places = [self._filter(name, self.r.choice([3, 4, 5, 7])) for name in "yx"]
+        if self.r.random() < 0.5:
+            self.places.insert(self.r.choice([0, 1, 2]), self._place("z"))
 
 
 def ways(
@@ -76,9 +87,9 @@ def ways(
             yield schedule, plan
 
 
-def check_random(seed: int, each: int) -> list[WinogradPlan]:
+def check_random(kind: type[Small], seed: int, each: int) -> list[WinogradPlan]:
     """Compares a random convolution under some schedules; their plans."""
-    drawn = Small(seed)
+    drawn = kind(seed)
     case = drawn.case()
     strides = drawn.strides(case)
     points = math.prod(size_of(i) for i in (*case.kernel.domain, *case.kernel.reduced))
@@ -96,7 +107,7 @@ def check_random(seed: int, each: int) -> list[WinogradPlan]:
 
 
 def test_random_convolutions() -> None:
-    plans = [plan for seed in range(120) for plan in check_random(seed, 2)]
+    plans = [plan for seed in range(120) for plan in check_random(Small, seed, 2)]
     assert len(plans) > 40
     for turned in (True, False):  # vectors along channels, and along rows
         strides = {(p.line.stride, p.row.stride) for p in plans if p.along_channels == turned}
@@ -112,6 +123,15 @@ def test_random_convolutions() -> None:
     assert any(plan.channels > 128 for plan in plans)
     assert {plan.late for plan in plans} == {True, False}
     assert any(plan.by_lanes and size_of(plan.lanes.number) > 1 for plan in plans)
+
+
+def test_random_convolutions_of_more_terms() -> None:
+    plans = [plan for seed in range(120) for plan in check_random(Long, seed, 1)]
+    assert {len(plan.more) for plan in plans} >= {0, 1, 2, 3}
+    assert {plan.along_channels for plan in plans if plan.more} == {True, False}
+    assert {plan.late for plan in plans if plan.more} == {True, False}
+    assert {plan.line.stride for plan in plans if plan.more} == {1, 2}
+    assert any((plan.line.flipped or plan.row.flipped) and plan.more for plan in plans)
 
 
 @pytest.mark.parametrize("tall", [0, 2], ids=["once", "again for other lines"])
@@ -173,15 +193,27 @@ def test_a_large_image_is_computed_so_by_choice() -> None:
     compare(case, chosen, {}, HOST)
 
 
+@pytest.mark.parametrize("window", [5, 6])
+def test_longer_filters_are_done_in_parts_by_choice(window: int) -> None:
+    case = convolution(1, (64, 64), (28, 28), window, pad=2)
+    chosen = choose(case.kernel, {}, ZEN_5, case.constant)
+    form = form_of(case.kernel, {})
+    assert isinstance(chosen, Winograd) and form is not None
+    plan = plan_of(form, chosen, {}, ZEN_5, case.constant)
+    assert isinstance(plan, WinogradPlan)
+    assert [size_of(i) for i in plan.more] == [2, 2] and plan.channels == 4 * 64
+    compare(case, chosen, {}, HOST)
+
+
 @pytest.mark.parametrize(
     "case",
     [
         convolution(1, (64, 64), (28, 28), 3, pad=1, stride=3),
         convolution(1, (64, 64), (28, 28), 3, pad=2, dilation=2),
-        convolution(1, (64, 64), (28, 28), 5, pad=2),
+        convolution(1, (64, 64), (28, 28), 2, pad=1),
         replace(convolution(1, (64, 64), (28, 28), 3, pad=1), constant=frozenset()),
     ],
-    ids=["stride of three", "dilation", "five", "not constant"],
+    ids=["stride of three", "dilation", "two", "not constant"],
 )
 def test_what_has_no_such_filter_is_not_computed_so(case: Case) -> None:
     assert not isinstance(choose(case.kernel, {}, HOST, case.constant), Winograd)

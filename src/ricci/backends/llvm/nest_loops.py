@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,6 +26,7 @@ from .nest_phase import runs_of
 from .nest_plan import Plan, written_out
 from .nest_share import shares_of
 from .nest_stream import write_streamed
+from .nest_tiles import Tiles, steps_of, tiles_of
 from .nest_uses import Loop, interior
 from .sizes import Size, expression, lower, minus, size_of
 
@@ -153,11 +154,24 @@ class LoopNest(ABC):
         rest = plan.outer[plan.leading :]
         limits: tuple[Bound, Bound] | None = None
         if plan.blocks > 1:
-            count = self._units(rest[0] if rest else None)
-            low = self._share_of(block, count)
             following = self.b.pure(f"add nuw nsw i64 {block}, 1", block)
-            limits = (low, self._share_of(following, count))
+            tiles = self._tiled(plan.leading)
+            if tiles is not None:
+                ends = (self._share_of(n, tiles.count) for n in (block, following))
+                low, high = (tiles.begin(self.b, n) for n in ends)
+                limits = low, high
+            else:
+                count = self._units(rest[0] if rest else None)
+                limits = self._share_of(block, count), self._share_of(following, count)
         self._rows(places, rest, limits, {})
+
+    def _tiled(self, position: int) -> Tiles | None:
+        """The tiles of rows of the loop at a position."""
+        if position != len(self.plan.outer) - 1:
+            return None
+        row = self.plan.outer[position]
+        inside = self.interiors[row.index] if row.index in self.guarded else (0, row.extent)
+        return tiles_of(row.extent, inside, self.plan.rows)
 
     def _units(self, row: Loop | None) -> Bound:
         if row is not None:
@@ -235,10 +249,13 @@ class LoopNest(ABC):
                 (self._most(begin, low), self._least(end, high), inside, self.plan.rows),
                 (self._most(begin, high), end, ranges, 1),
             ]
+        is_last = bool(self.plan.outer) and row is self.plan.outer[-1]
+        tiles = self._tiled(len(self.plan.outer) - 1) if is_last else None
         for first, last, known, count in parts:
             if isinstance(first, int) and isinstance(last, int) and first >= last:
                 continue
-            for at, rows in self._steps(first, last, count):
+            left = tiles.left if tiles is not None and count > 1 else None
+            for at, rows in steps_of(self.b, first, last, count, left):
                 group = [{**places, row.index: self._moved(at, k)} for k in range(rows)]
                 self._vectors(group, None, known)
 
@@ -250,39 +267,6 @@ class LoopNest(ABC):
 
     def _most(self, a: Bound, b: Bound) -> Bound:
         return counts.most(self.b, a, b)
-
-    def _steps(self, first: Bound, last: Bound, count: int) -> Iterator[tuple[Bound, int]]:
-        """Loops from `first` to `last`, by `count` and then by one; few steps are written out."""
-        if isinstance(first, int) and isinstance(last, int):
-            whole = first + (last - first) // count * count
-            if whole == first + count:
-                yield first, count
-            elif whole > first:
-                with self.b.loop(first, whole, count) as loop:
-                    yield loop.index, count
-            yield from self._singles(whole, last, count)
-            return
-        if count == 1:
-            with self.b.loop(first, last) as loop:
-                yield loop.index, 1
-            return
-        size = self.b.pure(f"sub i64 {last}, {first}", str(last), str(first))
-        rest = self.b.pure(f"srem i64 {size}, {count}", size)
-        rest = str(self._most(rest, 0))
-        middle = self.b.pure(f"sub i64 {last}, {rest}", str(last), rest)
-        with self.b.loop(first, middle, count) as loop:
-            yield loop.index, count
-        start = self._most(middle, first)
-        with self.b.loop(start, last) as loop:
-            yield loop.index, 1
-
-    def _singles(self, first: int, last: int, count: int) -> Iterator[tuple[Bound, int]]:
-        if last - first == 1 or (count > 1 and last - first == 2):
-            for n in range(first, last):
-                yield n, 1
-        elif last > first:
-            with self.b.loop(first, last) as loop:
-                yield loop.index, 1
 
     # ---------------------------------------------------------------- vectors
 
@@ -329,7 +313,7 @@ class LoopNest(ABC):
                 spot = Place(None, extent - lanes, lanes > 1)
                 self._tile([Cell({**p, index: spot}, FULL, inside) for p in rows])
                 continue
-            steps = self._steps(start, stop, max(count, 1))
+            steps = steps_of(self.b, start, stop, max(count, 1))
             if isinstance(start, int) and isinstance(stop, int) and stop - start == 2 and not count:
                 steps = ((at, 1) for at in (start, start + 1))  # lanes at the border are known
             for at, vectors in steps:
@@ -356,7 +340,7 @@ class LoopNest(ABC):
         """A row without a mask: several vectors at once, and then those that are left."""
         lanes, vectors = self.plan.lanes, self.plan.vectors
         whole = extent // lanes // vectors * vectors
-        for at, count in self._steps(0, whole, vectors):
+        for at, count in steps_of(self.b, 0, whole, vectors):
             self._vector_tile(rows, at, count, ranges, border=False)
         left = [min(n, extent - lanes) for n in range(whole * lanes, extent, lanes)]
         spots = [Place(None, n, lanes > 1) for n in left]

@@ -23,6 +23,10 @@ c x lanes, the lanes being the index that only the constant g gives to the resul
 in panels ahead of time; or g is, where it does not stay in a core's cache and each panel is read
 once a call. Then `G g` is made when it is needed, for a stretch of channels: nine elements come
 from far away, not 16.
+
+Longer filters are sums of such of three, as if they were more channels: 5 values are 3 and 2, the
+third of which counts as zero, so that 5 by 5 takes 64 products in place of 100. And so are other
+indices of the sum, as the third direction of a filter in space.
 """
 
 from __future__ import annotations
@@ -30,8 +34,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...ir.nodes import Access, Index, Skip, Tensor, integer
-from ...ir.rewrite import substitute
+from ...ir import shapes
+from ...ir.nodes import Access, Expr, Index, Skip, Tensor, integer
+from ...ir.rewrite import free_indices, rebuild, substitute
 from .contraction_form import Form, Operand, size
 from .contraction_plan import Plan, is_across, reduced_loops
 from .contraction_space import flat_form
@@ -105,6 +110,8 @@ class WinogradPlan:
     row: Axis
     lane: Index
     channel: Index
+    more: tuple[Index, ...]
+    """Other indices of the sum, around the channels."""
     fixed: tuple[Index, ...]
     tall: int
     wide: int
@@ -126,7 +133,8 @@ class WinogradPlan:
 
     @property
     def channels(self) -> int:
-        return extent_of(self.channel)
+        """Terms of a product: channels, for each point of the other indices of the sum."""
+        return size(self.more) * extent_of(self.channel)
 
     @property
     def along_channels(self) -> bool:
@@ -286,6 +294,7 @@ class Filter:
     row: Axis
     lane: Index
     channel: Index
+    more: tuple[Index, ...]
 
     @property
     def fixed(self) -> tuple[Index, ...]:
@@ -303,30 +312,75 @@ def find_filter(
     lanes = [i for i in vector.indices if extent_of(i) > 1]
     if len(lanes) != 1 or not is_given(vector, form, constant):
         return "no operand is constant, with one index of its own"
-    axes = list(_axes(access_of(broadcast), broadcast, form))
-    taps = [axis.tap for axis in axes]
-    others = [k for k in reduced_loops(form) if k not in taps]
-    if len(axes) != 2 or len(others) != 1:
-        return "it is no sum over three by three neighbours and one index more"
+    form = _in_threes(form, access_of(broadcast), broadcast.indices)
+    vector, broadcast = (form.left, form.right) if side == "left" else (form.right, form.left)
     steps = flat_form(form.kernel.targets[0], strides).steps
-    line, row = sorted(axes, key=lambda axis: -abs(steps.get(axis.own, 0)))
-    return Filter(form, broadcast, vector, line, row, lanes[0], others[0])
+    axes = list(_axes(access_of(broadcast), broadcast, form))
+    axes = sorted(axes, key=lambda axis: -abs(steps.get(axis.own, 0)))[-2:]
+    if len(axes) != 2:
+        return "it is no sum over three by three neighbours"
+    line, row = axes
+    others = [k for k in reduced_loops(form) if k is not line.tap and k is not row.tap]
+    beside = {
+        i
+        for s in access_of(broadcast).subscripts
+        for i in linear(s.index).indices
+        if len(linear(s.index).indices) > 1
+    }
+    channels = [k for k in others if k not in beside]
+    if not channels:
+        return "it is no sum over one more index"
+    channel = max(channels, key=extent_of)
+    more = tuple(k for k in others if k is not channel)
+    return Filter(form, broadcast, vector, line, row, lanes[0], channel, more)
 
 
 def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
     """The subscripts that are the sum of an own index and one of three values, which occur nowhere
-    else."""
+    else, and of other terms' indices."""
     used = [linear(s.index).steps for s in access.subscripts]
     for dimension, steps in enumerate(used):
         own = [i for i in steps if i in broadcast.indices]
-        taps = [i for i in steps if i in form.reduced]
-        if len(steps) != 2 or len(own) != 1 or len(taps) != 1:
+        taps = [i for i in steps if i in form.reduced and extent_of(i) == TAPS]
+        taps = [i for i in taps if abs(steps[i]) == 1]
+        rest = [i for i in steps if i not in own and i not in taps]
+        if len(own) != 1 or len(taps) != 1 or any(i not in form.reduced for i in rest):
             continue
         alone = all(sum(i in other for other in used) == 1 for i in steps)
-        stride, unit = steps[own[0]], abs(steps[taps[0]]) == 1
-        small = extent_of(taps[0]) == TAPS and extent_of(own[0]) > 1
-        if alone and unit and small and stride in (1, 2):
-            yield Axis(own[0], taps[0], dimension, steps[taps[0]] < 0, stride)
+        if alone and extent_of(own[0]) > 1 and steps[own[0]] in (1, 2):
+            yield Axis(own[0], taps[0], dimension, steps[taps[0]] < 0, steps[own[0]])
+
+
+def _in_threes(form: Form, access: Access, own: tuple[Index, ...]) -> Form:
+    """The form with longer filters in parts of three values; what is beyond their ends counts as
+    zero."""
+    for steps in [linear(s.index).steps for s in access.subscripts]:
+        long = [i for i in steps if i in form.reduced and extent_of(i) > TAPS]
+        if len(steps) == 2 and len(long) == 1 and any(i in own for i in steps):
+            form = _cut_in_threes(form, long[0])
+    return form
+
+
+def _cut_in_threes(form: Form, tap: Index) -> Form:
+    count = -(-extent_of(tap) // TAPS)
+    part, inner = Index(f"{tap.name}.part", integer(count)), Index(tap.name, integer(TAPS))
+    place = shapes.add(shapes.mul(part, integer(TAPS)), inner)
+
+    def node(expr: Expr) -> Expr:
+        if not isinstance(expr, Access):
+            return expr
+        subscripts = (
+            replace(s, rule=s.rule or Skip()) if tap in free_indices(s.index) else s
+            for s in expr.subscripts
+        )
+        return replace(expr, subscripts=tuple(subscripts))
+
+    left, right = (
+        replace(o, value=substitute(rebuild(o.value, node), {tap: place}))
+        for o in (form.left, form.right)
+    )
+    reduced = tuple(i for k in form.reduced for i in ((part, inner) if k is tap else (k,)))
+    return replace(form, left=left, right=right, reduced=reduced)
 
 
 def plan_of(
@@ -364,15 +418,17 @@ def in_tiles(
     if isinstance(box, str):
         return box
     indices = (*(i for i in f.broadcast.indices if i is not f.row.own), f.row.own)
+    terms = (*f.more, f.channel)
     plan = Plan(
         form, replace(f.broadcast, indices=indices), f.vector, "packed", "prepared",
-        Depth((f.channel,), 0, extent_of(f.channel)), lanes, TILE * wide, 1, TILE * wide, lanes,
+        Depth(terms, 0, extent_of(terms[0])), lanes, TILE * wide, 1, TILE * wide, lanes,
         is_across(form, f.vector, strides),
     )  # fmt: skip
     all_lanes = Cut(f.lane, f.lane, extent_of(f.lane))
     return WinogradPlan(
-        plan, f.line, f.row, f.lane, f.channel, f.fixed, tall, wide, lines, rows, all_lanes, box, 1
-    )
+        plan, f.line, f.row, f.lane, f.channel, f.more, f.fixed, tall, wide, lines, rows,
+        all_lanes, box, 1,
+    )  # fmt: skip
 
 
 def with_tile(w: WinogradPlan, rows: int, vectors: int, block: int, target: Target) -> WinogradPlan:
@@ -404,9 +460,8 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     what there is."""
     access, lanes = access_of(f.broadcast), target.lanes(f.form.dtype)
     steps = flat_form(access, strides).steps
-    in_rows = steps.get(f.row.own) == f.row.stride
-    if _may_read_in_place(f, access):
-        whole = extent_of(f.channel) % lanes == 0
+    in_rows, whole = steps.get(f.row.own) == f.row.stride, extent_of(f.channel) % lanes == 0
+    if not f.more and _may_read_in_place(f, access):
         if (steps.get(f.channel) == 1 and whole) or (in_rows and target.masks):
             return Staged(access, steps, 0, None, 0, 0)
     subscripts = list(access.subscripts)
@@ -416,6 +471,8 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
         subscripts[axis.dimension] = replace(s, index=index, rule=Skip())
     operand = replace(f.broadcast, value=replace(access, subscripts=tuple(subscripts)))
     for along in (f.channel, blocks[1].index):
+        if along is f.channel and f.more and not whole:
+            continue  # vectors would reach into other channels
         if in_rows if along is blocks[1].index else steps.get(along) == 1:
             return staged(f.form, operand, along, lanes, f.fixed, blocks, strides)
     return "vectors would not be contiguous"

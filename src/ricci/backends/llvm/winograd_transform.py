@@ -11,8 +11,21 @@ from .builder import Builder
 from .contraction_form import size
 from .contraction_plan import MOST_CHUNKS, batch_of
 from .contraction_sides import batch_places, element
-from .contraction_space import Places, Step, Walk, chunk_range, merge, minus, plus, smin, times
+from .contraction_space import (
+    Places,
+    Space,
+    Step,
+    Walk,
+    chunk_range,
+    decode,
+    merge,
+    minus,
+    plus,
+    smin,
+    times,
+)
 from .emit import Frame, Place
+from .emit_access import extent_of
 from .emit_memory import prefetch
 from .emit_types import scalar_type, splat, tag, width, with_lanes
 from .kernels import KernelCode, Prepare, Strides
@@ -180,7 +193,7 @@ class _Input:
     def _channels(self, pointers: Square, to: str) -> None:
         """All channels of a tile, whose elements are at some places."""
         b = self.b
-        with b.loop(0, self.w.channels, self.lanes) as c:
+        with b.loop(0, extent_of(self.w.channel), self.lanes) as c:
             square = [
                 [_load(b, self.full, self._at(p, c.index), self.w) for p in row] for row in pointers
             ]
@@ -191,7 +204,7 @@ class _Input:
         more than there are, which the next ones write again."""
         b, w = self.b, self.w
         deep = w.box.step(w.channel)
-        with b.loop(0, w.channels) as c, b.loop(0, w.tall) as y:
+        with b.loop(0, extent_of(w.channel)) as c, b.loop(0, w.tall) as y:
             start = plus(b, times(b, c.index, deep), times(b, y.index, w.line.pitch * self.down))
             tile = plus(b, times(b, c.index, w.pitch), times(b, y.index, w.wide))
             lines = self._there(w.line, "%y", y.index) if w.in_place else ["true"] * w.line.points
@@ -324,8 +337,9 @@ def write_filters(w: WinogradPlan, tensor: Tensor, strides: Strides) -> Prepare:
         stride = b.pure(f"and i64 {up}, {-plan.lanes}", up) if up.startswith("%") else str(panel)
         at = plus(b, times(b, number, w.panels), times(b, first, w.arranged * w.channels))
         to = element(b, scalar, pointer, at)
+        terms = Space(tuple((i,) for i in (*w.more, w.channel) if extent_of(i) > 1))
         with b.loop(0, w.channels) as c:
-            places = given | {w.channel: Place(c.index)}
+            places = given | decode(b, terms, c.index)
             walk = Walk(merge(plan.vector.indices, [plan.vector.value], strides), plan.lanes)
             walk.write(b, first, live, lambda s: _filter(frame, w, places, s, to, c.index, stride))
     code = KernelCode(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...ir.nodes import Subscript, integer
 from . import contraction_transpose as transpose
 from .contraction_cost import equal_pieces
+from .contraction_form import size
 from .contraction_plan import batch_of
 from .contraction_results import call_results_of, goes_past, write_results_of
 from .contraction_sides import aligned, batch_places, element, mark_written
@@ -153,7 +154,16 @@ class _Writer:
             b.line(p.call(number, "0", count, str(box.pitch), whole, self.at[0]))
             at = element(b, self.scalar, self.at[0], str(self._corner()))
         places = f"i64 {y}, i64 {x}"
-        b.line(f"call void @{input_function()}(ptr {at}, ptr {self.at[1]}, {places})")
+        deep, apart = extent_of(w.channel) * w.steps[1], [box.step(i) for i in w.more]
+        with b.loop(0, size(w.more)) as part:
+            known = decode(b, Space(tuple((i,) for i in w.more if extent_of(i) > 1)), part.index)
+            offset = "0"
+            for index, step in zip(w.more, apart, strict=True):
+                if index in known:
+                    offset = plus(b, offset, times(b, known[index].base or "0", step))
+            of_part = element(b, self.scalar, at, offset)
+            to = element(b, self.scalar, self.at[1], times(b, part.index, deep))
+            b.line(f"call void @{input_function()}(ptr {of_part}, ptr {to}, {places})")
 
     def _first(self, axis: Axis, cut: Cut) -> str:
         """Where in the tensor the elements of an item begin."""
