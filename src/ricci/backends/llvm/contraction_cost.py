@@ -393,8 +393,24 @@ def _storing(plan: Plan, strides: Strides) -> float:
     run = _result_run(plan, strides)
     if not plan.across:
         return 7.0 / run
-    each = _PAGES_OF_RESULTS if _has_pages_between(plan, strides) else 0.0
+    each = 0.0
+    if _has_pages_between(plan, strides):
+        if gathers(plan, strides):  # whole lines, each of them once
+            run = float(plan.lanes)
+        else:
+            each = _PAGES_OF_RESULTS
     return (7.0 + each) / run + 0.7
+
+
+def gathers(plan: Plan, strides: Strides) -> bool:
+    """Whether results wait until there are whole vectors of them along the rows: of a chunk whose
+    sums are kept anyway, with tiles that end within vectors, so that they are stored less often."""
+    fewer = 4 * plan.rows <= 3 * plan.lanes and plan.row_block >= 2 * plan.lanes
+    if not (fewer and plan.across and plan.depth.blocks > 1) or plan.ragged:
+        return False
+    kernel = plan.form.kernel
+    exprs = [*kernel.initial, *kernel.results, kernel.targets[0]]
+    return len(merge(plan.broadcast.indices, exprs, strides).groups) < 2
 
 
 def _has_pages_between(plan: Plan, strides: Strides) -> bool:

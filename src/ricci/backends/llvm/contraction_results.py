@@ -68,17 +68,6 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def gathers(plan: Plan, strides: Strides) -> bool:
-    """Whether results wait until there are whole vectors of them along the rows: of a chunk whose
-    sums are kept anyway, with tiles that end within vectors, so that they are stored less often."""
-    fewer = 4 * plan.rows <= 3 * plan.lanes and plan.row_block >= 2 * plan.lanes
-    if not (fewer and plan.across and plan.depth.blocks > 1) or plan.ragged:
-        return False
-    kernel = plan.form.kernel
-    exprs = [*kernel.initial, *kernel.results, kernel.targets[0]]
-    return len(merge(plan.broadcast.indices, exprs, strides).groups) < 2
-
-
 def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> bool:
     """Whether results are to be written past the caches: they are more than a cache holds, and the
     vectors of them lie at multiples of their size. Columns are stored from multiples of the lanes

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_ahead import ColumnsAhead, asks_for_columns
+from .contraction_cost import gathers
 from .contraction_form import Operand
 from .contraction_plan import Plan
 from .contraction_results import (
     call_results,
     call_results_of,
-    gathers,
     goes_past,
     one_run,
     result_step,
