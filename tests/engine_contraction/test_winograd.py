@@ -45,17 +45,34 @@ class Small(Drawn):
         self.channel = index("c", self.r.choice([2, 8, 16, 21, 32, 130, 290]))
         self.places = [self._filter(name, 3) for name in self.r.choice(["yx", "xy"])]
 
-    def _filter(self, name: str, taps: int) -> tuple[Index, Index, Subscript, int]:
+    def _filter(
+        self, name: str, taps: int, dilation: int = 1
+    ) -> tuple[Index, Index, Subscript, int]:
         """An index of places, one of the filter, the subscript of both, and the extent read."""
         place = index(name, self.r.choice([2, 3, 5, 6, 8, 9, 14, 17]))
         kernel = index(f"k{name}", taps)
         pad, stride = self.r.choice([0, 1, 1, 2]), self.r.choice([1, 1, 2])
+        stride = stride if dilation == 1 else 1
         first = binary("mul", place, 2) if stride == 2 else place
-        e = binary("sub", binary("add", first, kernel), pad)
+        tap, reach = (
+            kernel if dilation == 1 else binary("mul", kernel, dilation),
+            dilation * (taps - 1),
+        )
+        e = binary("sub", binary("add", first, tap), pad)
         if self.r.random() < 0.2:  # the other way round
-            e = binary("add", binary("sub", first, kernel), taps - 1 - pad)
-        extent = max(1, stride * (size_of(place) - 1) + taps - 2 * pad)
+            e = binary("add", binary("sub", first, tap), reach - pad)
+        extent = max(1, stride * (size_of(place) - 1) + reach + 1 - 2 * pad)
         return place, kernel, Subscript(e, Skip() if pad else None), extent
+
+
+class Apart(Small):
+    """The same of filters whose values are some elements apart."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        apart = self.r.choice([(1, 2), (2, 1), (2, 2), (2, 3), (4, 4), (1, 5), (7, 3)])
+        pairs = zip("yx", apart, strict=True)
+        self.places = [self._filter(name, self.r.choice([3, 3, 4, 5]), n) for name, n in pairs]
 
 
 class Long(Small):
@@ -79,7 +96,7 @@ def ways(
     for _ in range(40):
         vectors = r.choice([1, 2, 3])
         schedule = Winograd(
-            side, r.choice([1, 2, 3, 5, 7, 14]), vectors, r.choice([0, 1, 2, 3]),
+            side, r.choice([1, 2, 3, 5, 7, 14]), vectors, r.choice([0, 1, 2, 3, 4]),
             r.choice([0, 0, 1, 2, 3]), r.choice([0, 1, 2]) * vectors * target.lanes(form.dtype),
         )  # fmt: skip
         plan = plan_of(form, schedule, strides, target, case.constant)
@@ -132,6 +149,19 @@ def test_random_convolutions_of_more_terms() -> None:
     assert {plan.late for plan in plans if plan.more} == {True, False}
     assert {plan.line.stride for plan in plans if plan.more} == {1, 2}
     assert any((plan.line.flipped or plan.row.flipped) and plan.more for plan in plans)
+
+
+def test_random_convolutions_of_elements_apart() -> None:
+    plans = [plan for seed in range(120) for plan in check_random(Apart, seed, 1)]
+    found = {(plan.line.dilation > 1, plan.row.dilation > 1) for plan in plans}
+    assert found == {(False, True), (True, False), (True, True)}
+    assert {plan.along_channels for plan in plans} == {True, False}
+    assert all(plan.along_channels for plan in plans if plan.row.dilation > 1)
+    assert {plan.late for plan in plans} == {True, False}
+    assert any(size_of(plan.lines.number) > 1 and plan.line.dilation > 1 for plan in plans)
+    assert any(size_of(plan.rows.number) > 1 and plan.row.dilation > 1 for plan in plans)
+    assert {plan.box.packing is None for plan in plans} == {True, False}
+    assert any(plan.row.flipped and plan.row.dilation > 1 for plan in plans)
 
 
 @pytest.mark.parametrize("tall", [0, 2], ids=["once", "again for other lines"])
@@ -209,7 +239,7 @@ def test_longer_filters_are_done_in_parts_by_choice(window: int) -> None:
     "case",
     [
         convolution(1, (64, 64), (28, 28), 3, pad=1, stride=3),
-        convolution(1, (64, 64), (28, 28), 3, pad=2, dilation=2),
+        convolution(1, (64, 64), (28, 28), 3, pad=2, dilation=2, stride=2),
         convolution(1, (64, 64), (28, 28), 2, pad=1),
         replace(convolution(1, (64, 64), (28, 28), 3, pad=1), constant=frozenset()),
     ],

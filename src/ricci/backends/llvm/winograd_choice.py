@@ -18,6 +18,7 @@ from .window_cost import copying_of
 from .winograd_plan import (
     TAPS,
     TILE,
+    Axis,
     Filter,
     WinogradPlan,
     find_filter,
@@ -99,7 +100,7 @@ def _ways(
 ) -> Iterator[tuple[Winograd, WinogradPlan, float]]:
     """Ways to compute it, and until when."""
     shapes = list(_shapes(extent_of(f.lane), target, f.form.dtype))
-    for tall, wide in _blocks(f.line.tiles, f.row.tiles):
+    for tall, wide in _blocks(f.line, f.row):
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
@@ -112,10 +113,11 @@ def _ways(
                     yield Winograd(side, rows, vectors, tall, wide, block), w, cycles
 
 
-def _blocks(lines: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Numbers of tiles: some lines, or a part of one."""
-    yield from ((tall, rows) for tall in _even(lines))
-    yield from ((1, wide) for wide in _even(rows)[:-1])
+def _blocks(line: Axis, row: Axis) -> Iterator[tuple[int, int]]:
+    """Numbers of tiles: some lines, or a part of one; those that lie in one another together."""
+    down, right = line.dilation, row.dilation
+    yield from ((down * tall, row.tiles) for tall in _even(line.tiles // down))
+    yield from ((down, right * wide) for wide in _even(row.tiles // right)[:-1])
 
 
 def _even(count: int) -> list[int]:

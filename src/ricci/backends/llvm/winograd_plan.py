@@ -37,9 +37,10 @@ from dataclasses import dataclass, replace
 from ...ir import shapes
 from ...ir.nodes import Access, Expr, Index, Skip, Tensor, integer
 from ...ir.rewrite import free_indices, rebuild, substitute
+from .builder import Builder
 from .contraction_form import Form, Operand, size
 from .contraction_plan import Plan, is_across, reduced_loops
-from .contraction_space import flat_form
+from .contraction_space import flat_form, plus, times
 from .emit_access import extent_of, is_within, linear, shape_of
 from .emit_types import width
 from .kernels import Strides
@@ -63,21 +64,23 @@ _AGAIN = 2
 class Axis:
     """One of the two directions of the filter: an index of the result, and that of three values
     which goes with it, against it if `flipped`. From one result to the next it moves on by `stride`
-    elements, one or two."""
+    elements, one or two. If the filter's are more than one apart (`dilation`), so are the results
+    of a tile, and so many tiles lie in one another."""
 
     own: Index
     tap: Index
     dimension: int
     flipped: bool
     stride: int
+    dilation: int
 
     @property
     def tiles(self) -> int:
-        return -(-extent_of(self.own) // TILE)
+        return -(-extent_of(self.own) // (TILE * self.dilation)) * self.dilation
 
     @property
     def pitch(self) -> int:
-        """Elements from tile to tile."""
+        """Elements from tile to tile, if these do not lie in one another."""
         return TILE * self.stride
 
     @property
@@ -85,11 +88,18 @@ class Axis:
         """Elements that a tile reads, and products of it."""
         return self.pitch - self.stride + TAPS
 
+    def result(self, b: Builder, tile: str) -> str:
+        """The first result of a tile."""
+        if self.dilation == 1:
+            return times(b, tile, TILE)
+        number = b.pure(f"udiv i64 {tile}, {self.dilation}", tile)
+        return plus(b, tile, times(b, number, self.dilation))
+
     def first(self, access: Access) -> int:
         """Where the elements of the first tile begin in a tensor."""
         constant = linear(access.subscripts[self.dimension].index).constant
         assert isinstance(constant, int)
-        return constant - (TAPS - 1) * self.flipped
+        return constant - (TAPS - 1) * self.dilation * self.flipped
 
     def extent(self, access: Access) -> int:
         """How many elements the tensor has along it."""
@@ -342,13 +352,13 @@ def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
     for dimension, steps in enumerate(used):
         own = [i for i in steps if i in broadcast.indices]
         taps = [i for i in steps if i in form.reduced and extent_of(i) == TAPS]
-        taps = [i for i in taps if abs(steps[i]) == 1]
         rest = [i for i in steps if i not in own and i not in taps]
         if len(own) != 1 or len(taps) != 1 or any(i not in form.reduced for i in rest):
             continue
         alone = all(sum(i in other for other in used) == 1 for i in steps)
-        if alone and extent_of(own[0]) > 1 and steps[own[0]] in (1, 2):
-            yield Axis(own[0], taps[0], dimension, steps[taps[0]] < 0, steps[own[0]])
+        stride, apart = steps[own[0]], steps[taps[0]]
+        if alone and extent_of(own[0]) > 1 and (stride == 1 or (stride, abs(apart)) == (2, 1)):
+            yield Axis(own[0], taps[0], dimension, apart < 0, stride, abs(apart))
 
 
 def _in_threes(form: Form, access: Access, own: tuple[Index, ...]) -> Form:
@@ -413,6 +423,8 @@ def in_tiles(
     is none."""
     form, lanes = f.form, target.lanes(f.form.dtype)
     tall, wide = min(tall or f.line.tiles, f.line.tiles), min(wide or f.row.tiles, f.row.tiles)
+    if tall % f.line.dilation or wide % f.row.dilation:
+        return "blocks part tiles that lie in one another"
     lines, rows = _blocks(f.line.own, tall), _blocks(f.row.own, wide)
     box = _box(f, (lines, rows), target, strides)
     if isinstance(box, str):
@@ -461,8 +473,9 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     access, lanes = access_of(f.broadcast), target.lanes(f.form.dtype)
     steps = flat_form(access, strides).steps
     in_rows, whole = steps.get(f.row.own) == f.row.stride, extent_of(f.channel) % lanes == 0
+    plain = f.row.dilation == 1
     if not f.more and _may_read_in_place(f, access):
-        if (steps.get(f.channel) == 1 and whole) or (in_rows and target.masks):
+        if (steps.get(f.channel) == 1 and whole) or (in_rows and target.masks and plain):
             return Staged(access, steps, 0, None, 0, 0)
     subscripts = list(access.subscripts)
     for axis, cut in zip((f.line, f.row), blocks, strict=True):
@@ -473,7 +486,8 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     for along in (f.channel, blocks[1].index):
         if along is f.channel and f.more and not whole:
             continue  # vectors would reach into other channels
-        if in_rows if along is blocks[1].index else steps.get(along) == 1:
+        near = steps.get(along) == 1 or not plain if along is f.channel else in_rows and plain
+        if near:
             return staged(f.form, operand, along, lanes, f.fixed, blocks, strides)
     return "vectors would not be contiguous"
 

@@ -147,13 +147,13 @@ class _Input:
         b, w = self.b, self.w
         with b.loop(0, w.tall) as y, b.loop(0, w.wide) as x:
             tile = plus(b, times(b, y.index, w.wide), x.index)
-            corner = times(b, y.index, w.line.pitch * self.down)
-            at = self._at("%d", plus(b, corner, times(b, x.index, w.row.pitch * self.right)))
+            line, row = w.line.result(b, y.index), w.row.result(b, x.index)
+            corner = times(b, line, w.line.stride * self.down)
+            at = self._at("%d", plus(b, corner, times(b, row, w.row.stride * self.right)))
             to = self._at("%v", times(b, tile, w.pitch))
             points = range(w.line.points), range(w.row.points)
-            inner = [
-                [self._at(at, i * self.down + j * self.right) for j in points[1]] for i in points[0]
-            ]
+            down, right = self.down * w.line.dilation, self.right * w.row.dilation
+            inner = [[self._at(at, i * down + j * right) for j in points[1]] for i in points[0]]
             if not w.in_place:
                 self._channels(inner, to)
                 return
@@ -177,8 +177,8 @@ class _Input:
     def _there(self, axis: Axis, first: str, tile: str) -> list[str]:
         """Which of the places of a tile along an axis are in the tensor."""
         b, extent = self.b, axis.extent(self.w.box.access)
-        place = plus(b, first, times(b, tile, axis.pitch))
-        places = [plus(b, place, str(k)) for k in range(axis.points)]
+        place = plus(b, first, times(b, axis.result(b, tile), axis.stride))
+        places = [plus(b, place, str(k * axis.dilation)) for k in range(axis.points)]
         return [b.pure(f"icmp ult i64 {p}, {extent}", p) for p in places]
 
     def _all(self, conditions: Sequence[str]) -> str:
@@ -205,7 +205,8 @@ class _Input:
         b, w = self.b, self.w
         deep = w.box.step(w.channel)
         with b.loop(0, extent_of(w.channel)) as c, b.loop(0, w.tall) as y:
-            start = plus(b, times(b, c.index, deep), times(b, y.index, w.line.pitch * self.down))
+            line = times(b, w.line.result(b, y.index), w.line.stride * self.down)
+            start = plus(b, times(b, c.index, deep), line)
             tile = plus(b, times(b, c.index, w.pitch), times(b, y.index, w.wide))
             lines = self._there(w.line, "%y", y.index) if w.in_place else ["true"] * w.line.points
             if w.wide <= _UNROLLED * self.lanes:
@@ -217,11 +218,11 @@ class _Input:
 
     def _rows(self, start: str, tile: str, x: str, lines: Sequence[str]) -> None:
         """The tiles of a vector, from number `x` of a line on."""
-        b, row = self.b, self.w.row
+        b, row, down = self.b, self.w.row, self.w.line
         at = self._at("%d", plus(b, start, times(b, x, row.pitch)))
         square = []
         for i, there in enumerate(lines):
-            line = self._at(at, i * self.down)
+            line = self._at(at, i * down.dilation * self.down)
             every = range(0, row.points, row.pitch)
             found = [v for first in every for v in self._apart(line, x, first, row.pitch, there)]
             square.append(found[: row.points])
@@ -284,10 +285,11 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
             ]
             for i in range(w.line.points)
         ]
-        to = element(b, scalar, "%c", plus(b, times(b, x.index, TILE * panel), v.index))
+        place = times(b, w.row.result(b, x.index), panel)
+        to = element(b, scalar, "%c", plus(b, place, v.index))
         for i, row in enumerate(both_ways(b, full, w, square, _Arithmetic.of_products)):
             for j, value in enumerate(row):
-                offset = (i * TILE * w.wide + j) * panel
+                offset = (i * TILE * w.wide + j * w.row.dilation) * panel
                 _store(b, w, value, element(b, scalar, to, str(offset)))
     b.line("ret void")
     return b.text()

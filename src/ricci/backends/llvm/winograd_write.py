@@ -308,10 +308,11 @@ class _Writer:
         extent = extent_of(w.line.own)
         base = self._begin(w.lines)
         for n in range(TILE):
-            y = plus(b, plus(b, base, times(b, line, TILE)), str(n))
+            y = plus(b, plus(b, base, w.line.result(b, line)), str(n * w.line.dilation))
             offset = n * TILE * w.wide * self.plan.panel
             sums = element(b, self.scalar, self.at[3], str(offset))
-            if w.line.tiles % w.tall == 0 and (n == 0 or extent % TILE == 0):
+            whole = extent % (TILE * w.line.dilation) == 0
+            if w.line.tiles % w.tall == 0 and (whole or (n == 0 and w.line.dilation == 1)):
                 self._line(sums, y, lane, live)
             else:
                 with b.when(b.op(f"icmp slt i64 {y}, {extent}")):
