@@ -11,8 +11,6 @@ plan alone (`contraction_plan`).
 
 from __future__ import annotations
 
-import math
-
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from .contraction_cost import Costs, estimate
@@ -119,10 +117,15 @@ def _choose(
     plan = make_plan(form, strides, target, constant)
     good = _is_worthwhile(plan, strides, target)
     alike = 1.0 if _is_in_place(plan) else _ALIKE
-    soonest = alike * _until_done(plan, strides, target) if good else math.inf
+    plain = Costs(plan, strides, target).plain() / 2 / target.cores
+    soonest = alike * _until_done(plan, strides, target) if good else plain
     most = _cycles(plan, strides, target)
     window = choose_window(form, strides, target, constant, most, soonest)
-    fewer = _fewer_products(form, window or plan, strides, target, constant)
+    if window is not None:
+        soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
+    elif good:
+        soonest = _until_done(plan, strides, target)
+    fewer = choose_winograd(form, strides, target, constant, soonest)
     if fewer is not None or window is not None:
         return form, fewer or window
     return form, plan if good else None
@@ -132,21 +135,6 @@ def _is_in_place(plan: Plan) -> bool:
     """Whether nothing is packed, either, and panels stay in the first cache for many rows."""
     packs = "packed" in (plan.broadcast_source, plan.vector_source)
     return not packs and plan.depth.blocks > 1 and plan.lane_block == plan.panel
-
-
-def _fewer_products(
-    form: Form,
-    other: Plan | Window,
-    strides: Strides,
-    target: Target,
-    constant: frozenset[Tensor],
-) -> Winograd | None:
-    """The schedule with fewer products that is faster than another one, if there is any."""
-    if isinstance(other, Plan):
-        most = _until_done(other, strides, target)
-    else:
-        most = done_in(window_plan(form, other, strides, target, constant), strides, target)
-    return choose_winograd(form, strides, target, constant, most)
 
 
 def _choose_words(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.nodes import Access, Expr
+from ...ir.nodes import Access, Expr, Index
 from ...ir.rewrite import free_indices
 from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form, merge, step_of
-from .emit_access import extent_of
+from .emit_access import extent_of, linear, shape_of
 from .kernels import Strides
 from .packing import MOST_STRIDE, Depth, contiguous_depth, is_plain, loop_order
 from .target import LINE, PAGE, Target
@@ -90,6 +90,9 @@ _LEAST_ROWS = 4
 """Rows of tiles other than the best that are worth a try."""
 _HARDLY = 1.05
 """How many times the cycles of the best tile others may take that are worth a try."""
+_WINDOW, _OF_FEW = 1.25, 2.5
+"""Half cycles per vector and k of a plain loop nest over windows, and what few rows of the other
+side wait for their sums."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -229,7 +232,13 @@ class Costs:
         return block * plan.blocks
 
     def plain(self) -> float:
-        """Cycles of a plain loop nest over the same points, with vectors along the result."""
+        """Cycles of a plain loop nest over the same points."""
+        sides = self.plan.broadcast, self.plan.vector
+        each = min(self._plain(), *(self._over_windows(*pair) for pair in (sides, reversed(sides))))
+        return self.plan.outer * self.rows * self.columns * each
+
+    def _plain(self) -> float:
+        """The same for a result, with vectors along these."""
         plan = self.plan
         side, other = plan.broadcast, plan.vector
         if not plan.across:
@@ -251,10 +260,31 @@ class Costs:
                 reused = extent_of(groups[-1][-1])
                 run = reused / -(-reused // plan.lanes)
         read = max(reused, other.extent) * plan.depth.extent * self.bytes
-        # read from farther away, in the order of the result
-        turn += 2.0 if read > self.target.l2 else 0.5 if read > self.target.l1 else 0.0
-        each = (turn * plan.depth.extent + 3.0) / run
-        return plan.outer * self.rows * self.columns * each
+        # read in the order of the result
+        return ((turn + self._from_farther_away(read)) * plan.depth.extent + 3.0) / run
+
+    def _over_windows(self, side: Operand, other: Operand) -> float:
+        """The same with vectors along rows of windows that neighbouring results share; infinite if
+        there are none."""
+        plan, access = self.plan, side.access
+        if access is None or other.extent < 2 or not _is_window(access, side.indices):
+            return math.inf
+        own, rows = side.indices[-1], min(8, *map(extent_of, other.indices))
+        if flat_form(access, self.strides).steps.get(own) != 1:
+            return math.inf
+        walked = {own, *plan.depth.indices}
+        read = self.bytes  # what the windows of a row of results reach
+        for subscript in access.subscripts:
+            steps = linear(subscript.index).steps
+            read *= 1 + sum(abs(n) * (extent_of(i) - 1) for i, n in steps.items() if i in walked)
+        turn = _WINDOW + _OF_FEW / rows + self._from_farther_away(read)
+        filled = _run_inside(access, own, plan.lanes)
+        apart = flat_form(plan.form.kernel.targets[0], self.strides).steps.get(own) != 1
+        return turn * plan.depth.extent / filled + 3.0 / (1.0 if apart else filled)
+
+    def _from_farther_away(self, read: int) -> float:
+        """More for each vector if so many bytes are read before the same are read again."""
+        return 2.0 if read > self.target.l2 else 0.5 if read > self.target.l1 else 0.0
 
     def _is_near(self, access: Access) -> bool:
         """Whether all elements of a sum are read, and not on the same few lines of the caches."""
@@ -266,6 +296,29 @@ class Costs:
         )
         condition = self.plan.form.kernel.condition
         return condition is None and max(spread, default=0) <= self.target.l1 // 2
+
+
+def _run_inside(access: Access, own: Index, lanes: int) -> float:
+    """Results for each vector of a row of windows: whole ones are inside, and what is left of a row
+    is done under a mask."""
+    extent = inside = extent_of(own)
+    for subscript, size_of in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
+        form = linear(subscript.index)
+        steps = form.steps
+        if own in steps and subscript.rule is not None and isinstance(form.constant, int):
+            ends = [n * (extent_of(i) - 1) for i, n in steps.items() if i is not own]
+            low = form.constant + sum(min(n, 0) for n in ends)
+            high = form.constant + sum(max(n, 0) for n in ends)
+            starts = range(0, steps[own] * extent, steps[own])
+            inside = sum(low + at >= 0 and high + at < size_of for at in starts)
+    full = inside // lanes
+    return extent / (full + -(-(extent - full * lanes) // lanes))
+
+
+def _is_window(access: Access, own: Sequence[Index]) -> bool:
+    """Whether neighbouring results read mostly the same elements, for other terms."""
+    parts = [set(linear(s.index).steps) for s in access.subscripts]
+    return any(len(used) > 1 and not used.isdisjoint(own) for used in parts)
 
 
 def _reading(

@@ -30,6 +30,8 @@ from .target import LINE, PAGE, Target
 MOST_CHUNKS = 64
 CHUNK_NS = 4000.0
 """Work below which a chunk is not worth handing to another thread."""
+_FEW_CHUNKS = 8
+"""Chunks that are enough for the rows of a tile to stay together: alone they share nothing."""
 _FEW = 3
 """Vectors at once where there are functions and few registers: no room for the values of more."""
 _LONG = 1000
@@ -517,8 +519,11 @@ def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
     product = 1
     while plan.leading < len(plan.outer) and product < wanted:
         extent = likely(plan.outer[plan.leading].extent)  # which is known here
-        if product * extent > 4 * wanted and _can_split(plan, plan.leading):
-            break
+        if _can_split(plan, plan.leading):
+            tiles = math.ceil(extent / plan.rows)
+            in_tiles = plan.rows > 1 and product * tiles >= min(wanted, _FEW_CHUNKS)
+            if in_tiles or product * extent > 4 * wanted:
+                break
         product *= extent
         plan.leading += 1
     if product < wanted:
