@@ -1,4 +1,7 @@
-"""Convolutions one by one: every one that ResNet-50 has, and grouped ones. Arrays are NCHW."""
+"""Convolutions one by one: every one that ResNet-50 has, grouped ones, and those of other networks.
+
+Arrays are NCHW.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +24,25 @@ class Layer:
     window: int
     stride: int = 1
     groups: int = 1
+    dilation: int = 1
 
     @property
     def title(self) -> str:
         step = f"/{self.stride}" if self.stride > 1 else ""
         groups = f", {self.groups} groups" if self.groups > 1 else ""
-        shape = f"{self.window}x{self.window}{step}"
+        apart = f", {self.dilation} apart" if self.dilation > 1 else ""
+        shape = f"{self.window}x{self.window}{step}{apart}"
         return f"{shape} {self.channels}-{self.filters} @{self.size}{groups}"
 
     @property
     def padding(self) -> int:
-        return self.window // 2
+        return self.window // 2 * self.dilation
 
     @property
     def flops(self) -> float:
         """Of one image."""
-        out = (self.size + 2 * self.padding - self.window) // self.stride + 1
+        reach = (self.window - 1) * self.dilation
+        out = (self.size + 2 * self.padding - reach - 1) // self.stride + 1
         return 2.0 * self.filters * out**2 * self.window**2 * (self.channels // self.groups)
 
 
@@ -75,27 +81,76 @@ GROUPED = [
     Layer(960, 960, 7, 3, 1, 960),
 ]
 
+OTHERS = [
+    Layer(64, 192, 27, 5),
+    Layer(3, 64, 224, 3),
+    Layer(32, 3, 512, 3),
+    Layer(256, 256, 33, 3, dilation=2),
+    Layer(96, 96, 56, 7, 1, 96),
+    Layer(384, 384, 14, 7, 1, 384),
+    Layer(240, 240, 28, 5, 1, 240),
+    Layer(672, 672, 14, 5, 2, 672),
+]
+"""Of AlexNet, VGG, an enlarged image, DeepLab, ConvNeXt and MobileNetV3."""
+
 
 def rows() -> Iterator[Row]:
     for batch in (1, 8):
-        for x in RESNET50 + GROUPED:
+        for x in RESNET50 + GROUPED + OTHERS:
             title = f"conv {x.title}" + (f", batch {batch}" if batch > 1 else "")
-            family = partial(convolution, window=x.window, stride=x.stride, batch=batch)
+            given = {"window": x.window, "stride": x.stride, "dilation": x.dilation}
+            family = partial(convolution, **given, batch=batch)
             sizes = (x.channels, x.filters, x.size, x.groups)
             yield Row("convolutions", title, family, sizes, batch)
+    yield Row("convolutions", "conv 3x3x3 {}-{} @{}x{}x{}", in_space, (64, 64, 8, 56, 56))
+    yield Row("convolutions", "conv 3x3x3 {}-{} @{}x{}x{}", in_space, (128, 128, 4, 14, 14))
+    yield Row("convolutions", "deconv 4x4/2 {}-{} @{}", backward, (64, 3, 64))
 
 
 def convolution(
-    channels: int, filters: int, size: int, groups: int, *, window: int, stride: int, batch: int
+    channels: int,
+    filters: int,
+    size: int,
+    groups: int,
+    *,
+    window: int,
+    stride: int,
+    dilation: int,
+    batch: int,
 ) -> Case:
-    layer = Layer(channels, filters, size, window, stride, groups)
+    layer = Layer(channels, filters, size, window, stride, groups, dilation)
     pad = layer.padding
     return graph_case(
-        f"y = nn.conv{{stride={stride}, padding={pad}, groups={groups}}}(x, w, b);",
+        f"y = nn.conv{{stride={stride}, padding={pad}, dilation={dilation}, groups={groups}}}"
+        "(x, w, b);",
         f"y = Conv <pads = [{pad}, {pad}, {pad}, {pad}], strides = [{stride}, {stride}], "
-        f"group = {groups}> (x, w, b)",
-        lambda x, w, b: nn.conv2d(x, w, b, stride, pad, 1, groups),
+        f"dilations = [{dilation}, {dilation}], group = {groups}> (x, w, b)",
+        lambda x, w, b: nn.conv2d(x, w, b, stride, pad, dilation, groups),
         batch * layer.flops,
         {"x": draw(batch, channels, size, size)},
         {"w": draw(filters, channels // groups, window, window), "b": draw(filters)},
+    )
+
+
+def in_space(channels: int, filters: int, deep: int, tall: int, wide: int) -> Case:
+    """Three by three by three neighbours of a volume."""
+    return graph_case(
+        "y = nn.conv{padding=1}(x, w, b);",
+        "y = Conv <pads = [1, 1, 1, 1, 1, 1]> (x, w, b)",
+        lambda x, w, b: nn.conv3d(x, w, b, 1, 1),
+        2.0 * 27 * channels * filters * deep * tall * wide,
+        {"x": draw(1, channels, deep, tall, wide)},
+        {"w": draw(filters, channels, 3, 3, 3), "b": draw(filters)},
+    )
+
+
+def backward(channels: int, filters: int, size: int) -> Case:
+    """Twice as large an image, each element of it from two by two."""
+    return graph_case(
+        "y = nn.deconv{stride=2, padding=1}(x, w, b);",
+        "y = ConvTranspose <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w, b)",
+        lambda x, w, b: nn.conv_transpose2d(x, w, b, 2, 1),
+        2.0 * 16 * channels * filters * size**2,
+        {"x": draw(1, channels, size, size)},
+        {"w": draw(channels, filters, 4, 4), "b": draw(filters)},
     )
