@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
@@ -111,3 +113,50 @@ def test_infinite_elements_stay_where_windows_have_them() -> None:
     got = model.compile(threads=1)(x, w, b)
     assert np.isinf(got).sum() == 25
     assert np.isinf(got[0, 3, 4:9, 4:9]).all()
+
+
+SHARED = {
+    "one filter for a batch of lines": "y[c,i] += x[c,|i + k - 15|] * w[k,]",
+    "one filter for all maps": "y[c,i,j] += x[c,|i + k - 3|,|j + l - 3|] * w[k,l]",
+    "a filter by the first of two": "y[c,n,i] += x[c,n,|i + k - 15|] * w[c,k]",
+    "a factor of each line": "y[c,i,j] += x[c,|i + k - 3|,|j + l - 3|] * w[c,k,l] * s[i,]",
+}
+
+
+@pytest.mark.parametrize("formula", SHARED.values(), ids=SHARED)
+def test_maps_that_share_filters(formula: str) -> None:
+    """Rows of products, if they are not constant, have code of their own."""
+    extents = {"c": 20, "n": 17, "i": 31, "j": 14, "k": 31 if "j" not in formula else 7, "l": 7}
+    target, _, value = formula.partition(" += ")
+    names = target[2:-1].split(",")
+    shapes = {
+        "x": [20, *([17] if "n" in names else []), 31, *([14] if "j" in names else [])],
+        "w": [extents[n] for n in re.findall(r"w\[([a-z,]+)\]", value)[0].strip(",").split(",")],
+        "s": [31],
+    }
+    used = [name for name in shapes if f"{name}[" in value]
+    inputs = " ".join(f"{n}: real{shapes[n]};" for n in used)
+    reduced = [n for n in ("k", "l") if re.search(rf"\b{n}\b", value)]
+    inside = ", ".join(f"{n} < {extents[n]}" for n in names)
+    bounds = ", ".join(f"{n} < {extents[n]}" for n in (*names, *reduced))
+    output = f"y: real{[extents[n] for n in names]};"
+    model = ricci.parse(
+        f"""operator f {{
+            @input {{ {inputs} }}
+            @output {{ {output} }}
+            @lower {{ {target} = 0.0, {inside}; {formula}, {bounds}; }}
+        }}
+        graph G {{
+            @input {{ {inputs} }}
+            @output {{ {output} }}
+            @compose {{ y = f({", ".join(used)}); }}
+        }}""",
+        "skriptnd",
+    )
+    assert copies(model) == 0
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shapes[n], np.float32) for n in used]
+    want = model.compile(target="interpreter")(*arrays)
+    for threads in (1, 2):
+        got = model.compile(threads=threads)(*arrays)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)

@@ -16,10 +16,10 @@ from ricci.backends.llvm.schedule import Side, Winograd
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.winograd_plan import WinogradPlan, plan_of
 from ricci.diagnostics import Error
-from ricci.ir.nodes import Index, Skip, Subscript
+from ricci.ir.nodes import Access, Index, Skip, Subscript, integer
 from ricci.runtime.options import Options, as_options
 
-from .cases import Case, binary, convolution, index, size_of
+from .cases import Case, at, binary, convolution, index, size_of, summed, tensor
 from .test_prepared import TARGETS, Drawn, Strides, compare
 
 HOST = host()
@@ -223,15 +223,92 @@ def test_a_large_image_is_computed_so_by_choice() -> None:
     compare(case, chosen, {}, HOST)
 
 
-@pytest.mark.parametrize("window", [5, 6])
-def test_longer_filters_are_done_in_parts_by_choice(window: int) -> None:
+@pytest.mark.parametrize("window", [4, 5, 6, 7, 8])
+def test_longer_filters_are_done_in_parts(window: int) -> None:
     case = convolution(1, (64, 64), (28, 28), window, pad=2)
     chosen = choose(case.kernel, {}, ZEN_5, case.constant)
+    assert isinstance(chosen, Winograd) or window in (4, 7), "where that is fewer by much"
+    schedule = Winograd("right", 14, 2, 1, 14, 0)
     form = form_of(case.kernel, {})
-    assert isinstance(chosen, Winograd) and form is not None
-    plan = plan_of(form, chosen, {}, ZEN_5, case.constant)
+    assert form is not None
+    plan = plan_of(form, schedule, {}, ZEN_5, case.constant)
     assert isinstance(plan, WinogradPlan)
-    assert [size_of(i) for i in plan.more] == [2, 2] and plan.channels == 4 * 64
+    parts = -(-window // 3)
+    assert [size_of(i) for i in plan.more] == [parts, parts]
+    assert plan.channels == parts**2 * 64
+    compare(case, schedule, {}, HOST)
+
+
+LANE, CHANNEL, LINE, ROW = index("o", 32), index("c", 16), index("i", 12), index("j", 12)
+DOWN, RIGHT = index("p", 5), index("q", 3)
+NEXT = tensor("d", 16, 20, 16)
+"""What neighbours are of: the channels are in its first dimension."""
+NEAR = at(NEXT, CHANNEL, binary("add", LINE, DOWN), binary("add", ROW, RIGHT))
+FILTER = tensor("w", 32, 16, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("weight", "image"),
+    [
+        (at(FILTER, LANE, CHANNEL, DOWN, RIGHT), NEAR),
+        (at(FILTER, LANE, CHANNEL, binary("add", DOWN, 1), RIGHT), NEAR),
+        (at(FILTER, LANE, CHANNEL, binary("sub", integer(6), DOWN), RIGHT), NEAR),
+        (at(tensor("w", 32, 16, 3), LANE, CHANNEL, RIGHT), NEAR),
+        (
+            at(
+                tensor("w", 32, 200, 3), LANE, binary("add", binary("mul", CHANNEL, 5), DOWN), RIGHT
+            ),
+            NEAR,
+        ),
+        (
+            at(FILTER, LANE, CHANNEL, DOWN, RIGHT),
+            at(
+                NEXT,
+                binary("sub", integer(15), CHANNEL),
+                binary("add", LINE, DOWN),
+                binary("add", ROW, binary("mul", RIGHT, 2)),
+            ),
+        ),
+        (
+            at(FILTER, LANE, CHANNEL, DOWN, RIGHT),
+            at(
+                NEXT,
+                integer(3),
+                binary("add", LINE, DOWN),
+                binary("add", ROW, binary("mul", RIGHT, 2)),
+            ),
+        ),
+    ],
+    ids=[
+        "seven values of which five are used",
+        "from the second on",
+        "backward",
+        "the same in one direction",
+        "followed by the next channel's",
+        "channels backward, values apart",
+        "no channels, values apart",
+    ],
+)
+def test_constants_of_other_shapes_than_the_filter(weight: Access, image: Access) -> None:
+    target = at(tensor("y", 32, 12, 12), LANE, LINE, ROW)
+    kernel = summed(target, (LANE, LINE, ROW), (CHANNEL, DOWN, RIGHT), binary("mul", image, weight))
+    case = Case(kernel, (image.tensor, weight.tensor), frozenset({weight.tensor}))
+    form = form_of(case.kernel, {})
+    assert form is not None
+    sides: list[Side] = ["left", "right"]
+    found = 0
+    for schedule in [Winograd(side, 3, 1, tall, 0, 0) for side in sides for tall in (0, 2)]:
+        if not isinstance(plan_of(form, schedule, {}, HOST, case.constant), str):
+            compare(case, schedule, {}, HOST)
+            found += 1
+    assert found == (2 if image is NEAR else 0)
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_are_done_each_by_itself(groups: int) -> None:
+    case = convolution(1, (64, 64), (28, 28), 3, pad=1, groups=groups)
+    chosen = choose(case.kernel, {}, ZEN_5, case.constant)
+    assert isinstance(chosen, Winograd)
     compare(case, chosen, {}, HOST)
 
 

@@ -33,7 +33,7 @@ from ..ir.nodes import (
     Tensor,
     integer,
 )
-from ..ir.rewrite import accesses, rebuild
+from ..ir.rewrite import accesses, free_indices, rebuild
 from .partial import points_of
 from .rows import extent, is_known
 from .terms import factors_of
@@ -159,6 +159,8 @@ def _over(access: Access, kernel: Reduce) -> _Windows | None:
     first = next((n for n, (s, _) in enumerate(pairs) if shapes.as_int(s.index) is None
                   and s.index not in kernel.domain), len(pairs))  # fmt: skip
     maps = tuple(s.index for s, _ in pairs[:first] if isinstance(s.index, Index))
+    if not all(_is_inside(s, n) for s, n in pairs[:first]):
+        return None
     lines = tuple(_line(s, shapes.as_int(n) or 0, kernel) for s, n in pairs[first:])
     found = tuple(x for x in lines if x is not None)
     if not found or len(found) != len(lines):
@@ -168,7 +170,17 @@ def _over(access: Access, kernel: Reduce) -> _Windows | None:
         return None
     if sum(x == access for x in accesses(*kernel.values)) != 1:
         return None
+    others = [f for f in factors_of(kernel.values[0]) if not isinstance(f, Const)]
+    if not maps or any(maps[-1] not in free_indices(f) for f in others):
+        return None  # rows of a product, which has code of its own
     return _Windows(kernel, access, maps, found)
+
+
+def _is_inside(subscript: Subscript, size: Expr) -> bool:
+    """Whether a subscript that is an index or a number is in range."""
+    index, whole = subscript.index, shapes.as_int(size) or 0
+    last = extent(index) - 1 if isinstance(index, Index) else shapes.as_int(index)
+    return last is not None and 0 <= last < whole
 
 
 def _same(indices: Sequence[Index], others: Sequence[Index]) -> bool:

@@ -35,7 +35,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...ir import shapes
-from ...ir.nodes import Access, Expr, Index, Skip, Tensor, integer
+from ...ir.nodes import (
+    Access,
+    Binary,
+    Const,
+    Expr,
+    Index,
+    Select,
+    Skip,
+    Tensor,
+    integer,
+)
 from ...ir.rewrite import free_indices, rebuild, substitute
 from .builder import Builder
 from .contraction_form import Form, Operand, size
@@ -322,7 +332,7 @@ def find_filter(
     lanes = [i for i in vector.indices if extent_of(i) > 1]
     if len(lanes) != 1 or not is_given(vector, form, constant):
         return "no operand is constant, with one index of its own"
-    form = _in_threes(form, access_of(broadcast), broadcast.indices)
+    form = _in_threes(form, broadcast)
     vector, broadcast = (form.left, form.right) if side == "left" else (form.right, form.left)
     steps = flat_form(form.kernel.targets[0], strides).steps
     axes = list(_axes(access_of(broadcast), broadcast, form))
@@ -331,18 +341,22 @@ def find_filter(
         return "it is no sum over three by three neighbours"
     line, row = axes
     others = [k for k in reduced_loops(form) if k is not line.tap and k is not row.tap]
-    beside = {
-        i
-        for s in access_of(broadcast).subscripts
-        for i in linear(s.index).indices
-        if len(linear(s.index).indices) > 1
-    }
+    access, axes_of = access_of(broadcast), (line.dimension, row.dimension)
+    beside = {i for d in axes_of for i in linear(access.subscripts[d].index).steps}
     channels = [k for k in others if k not in beside]
+    if row.dilation > 1:  # vectors lie along channels
+        channels = [k for k in channels if _is_alone(k, access, form)]
     if not channels:
         return "it is no sum over one more index"
     channel = max(channels, key=extent_of)
     more = tuple(k for k in others if k is not channel)
     return Filter(form, broadcast, vector, line, row, lanes[0], channel, more)
+
+
+def _is_alone(k: Index, access: Access, form: Form) -> bool:
+    """Whether an index of the sum goes through one dimension, batches aside, element by element."""
+    used = [linear(s.index).steps for s in access.subscripts if k in linear(s.index).steps]
+    return len(used) == 1 and used[0][k] == 1 and all(i is k or i in form.batch for i in used[0])
 
 
 def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
@@ -352,6 +366,7 @@ def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
     for dimension, steps in enumerate(used):
         own = [i for i in steps if i in broadcast.indices]
         taps = [i for i in steps if i in form.reduced and extent_of(i) == TAPS]
+        taps = [i for i in taps if all(abs(steps[i]) <= abs(steps[k]) for k in taps)]
         rest = [i for i in steps if i not in own and i not in taps]
         if len(own) != 1 or len(taps) != 1 or any(i not in form.reduced for i in rest):
             continue
@@ -361,17 +376,20 @@ def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
             yield Axis(own[0], taps[0], dimension, apart < 0, stride, abs(apart))
 
 
-def _in_threes(form: Form, access: Access, own: tuple[Index, ...]) -> Form:
+def _in_threes(form: Form, broadcast: Operand) -> Form:
     """The form with longer filters in parts of three values; what is beyond their ends counts as
     zero."""
-    for steps in [linear(s.index).steps for s in access.subscripts]:
+    is_left = broadcast is form.left
+    for steps in [linear(s.index).steps for s in access_of(broadcast).subscripts]:
         long = [i for i in steps if i in form.reduced and extent_of(i) > TAPS]
-        if len(steps) == 2 and len(long) == 1 and any(i in own for i in steps):
-            form = _cut_in_threes(form, long[0])
+        if len(steps) == 2 and len(long) == 1 and any(i in broadcast.indices for i in steps):
+            form = _cut_in_threes(form, is_left, long[0])
     return form
 
 
-def _cut_in_threes(form: Form, tap: Index) -> Form:
+def _cut_in_threes(form: Form, is_left: bool, tap: Index) -> Form:
+    """The form with one filter cut, whose constant is the right operand if the other `is_left`.
+    Elements beyond its end may be read, and are multiplied by zero."""
     count = -(-extent_of(tap) // TAPS)
     part, inner = Index(f"{tap.name}.part", integer(count)), Index(tap.name, integer(TAPS))
     place = shapes.add(shapes.mul(part, integer(TAPS)), inner)
@@ -385,11 +403,15 @@ def _cut_in_threes(form: Form, tap: Index) -> Form:
         )
         return replace(expr, subscripts=tuple(subscripts))
 
-    left, right = (
-        replace(o, value=substitute(rebuild(o.value, node), {tap: place}))
-        for o in (form.left, form.right)
-    )
+    def cut(operand: Operand, is_constant: bool) -> Operand:
+        value = substitute(rebuild(operand.value, node), {tap: place})
+        if is_constant and extent_of(tap) % TAPS:
+            inside = Binary("lt", place, integer(extent_of(tap)))
+            value = Select(inside, value, Const(0.0, value.dtype))
+        return replace(operand, value=value)
+
     reduced = tuple(i for k in form.reduced for i in ((part, inner) if k is tap else (k,)))
+    left, right = cut(form.left, not is_left), cut(form.right, is_left)
     return replace(form, left=left, right=right, reduced=reduced)
 
 
