@@ -440,8 +440,8 @@ class LoopNest(ABC):
     ) -> list[str]:
         """A part of a reduced loop: `count` steps at most; many steps of a sum in stretches."""
         begin, end = span
-        step = self._stretch_of(count)
         inner = math.prod(x.extent for x in rest if isinstance(x.extent, int))
+        step = self._stretch_of(count, inner)
         many = inner >= _FEW and not (isinstance(count, int) and count < _FEW)
         with self.b.loop(begin, end, step, self._carry(cells, accumulators)) as run:
             fresh = self.is_sum and (step > 1 or many)
@@ -456,16 +456,17 @@ class LoopNest(ABC):
             run.carry(self._added(run.values, values) if fresh else values)
         return run.results
 
-    def _stretch_of(self, count: Bound) -> int:
-        """Steps of a reduced loop whose terms are added up by themselves."""
+    def _stretch_of(self, count: Bound, inner: int) -> int:
+        """Steps of a reduced loop, each of `inner` terms, that are added up by themselves."""
         if not self.is_sum:
             return 1
         if not isinstance(count, int):
             return STRETCH
-        step = 1
-        while count >= 2 * step * STRETCH:
-            step *= STRETCH
-        return step
+        inner = inner if inner < _FEW else 1  # more are added up by themselves in each step
+        terms = 1
+        while count * inner >= 2 * terms * STRETCH:
+            terms *= STRETCH
+        return max(terms // inner, 1)
 
     def _carry(self, cells: list[Cell], accumulators: list[str]) -> list[tuple[str, str]]:
         return list(zip(self._types(len(cells)), accumulators, strict=True))
