@@ -118,7 +118,7 @@ class _Windows:
         element: Expr = replace(self.access, subscripts=(*kept, *map(Subscript, places)))
         tests = [t for p, x in zip(places, self.lines, strict=True) for t in _tests(p, x)]
         inside = reduce(lambda a, b: Binary("and", a, b), tests)
-        element = Select(inside, element, Const(0.0, tensor.dtype))
+        element = Select(inside, element, Const(0, tensor.dtype))
         value = Local("acc0", element)
         copy = Reduce(
             kernel.name, (Access(copied, tuple(map(Subscript, domain))),), domain, (), "set",
