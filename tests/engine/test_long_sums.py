@@ -39,3 +39,14 @@ def test_long_sums_lose_few_bits(name: str, threads: int) -> None:
     wanted = x.sum(axes, dtype=np.float64)
     error = np.max(np.abs(executable(x) - wanted) / wanted)
     assert error < 4e-7  # one by one: 3e-6 to 8e-6
+
+
+@pytest.mark.parametrize("shape", [(15, 0, 3), (200, 0, 3), (0, 4, 3), (64, 4, 3)])
+def test_sums_with_loops_that_may_be_empty(shape: tuple[int, ...]) -> None:
+    """Steps of the outer loop are counted by the terms of the inner one, of which there may be
+    none."""
+    text = "def f(float({},{},{}) x, float(L) w) -> (y) {{ y(k) +=! x(i,j,k) * w(l) }}"
+    x = np.random.default_rng(3).random(shape, dtype=np.float32)
+    w = np.ones(2, np.float32)
+    got = ricci.parse(text.format(*shape), "tc").compile(threads=2)(x, w)
+    np.testing.assert_allclose(got, 2 * x.sum((0, 1), dtype=np.float64), rtol=1e-6)

@@ -462,7 +462,7 @@ class LoopNest(ABC):
             return 1
         if not isinstance(count, int):
             return STRETCH
-        inner = inner if inner < _FEW else 1  # more are added up by themselves in each step
+        inner = inner if 0 < inner < _FEW else 1  # more are added up by themselves in each step
         terms = 1
         while count * inner >= 2 * terms * STRETCH:
             terms *= STRETCH
