@@ -114,14 +114,13 @@ def test_blocks_of_rows_are_whole_tiles(count: int, rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extent", "inside"), [(49, (0, 49)), (56, (3, 53)), (9, (4, 5)), (20, (0, 0)), (8, (0, 8))]
+    ("extent", "inside", "count", "left"),
+    [(49, (0, 49), 6, 1), (56, (3, 53), 6, 2), (9, (4, 5), 1, 1), (20, (0, 0), 1, 0)],
 )
-def test_tiles_of_rows(extent: int, inside: tuple[int, int]) -> None:
+def test_tiles_of_rows(extent: int, inside: tuple[int, int], count: int, left: int) -> None:
     tiles = tiles_of(extent, inside, 8)
     assert tiles is not None
-    low, high = inside
-    assert tiles.left == (high - low) % 8
-    assert tiles.count == max((high - low) // 8, 1)
+    assert (tiles.count, tiles.left) == (count, left)
     assert tiles_of(extent, inside, 1) is None
 
 

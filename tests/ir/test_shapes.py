@@ -281,3 +281,14 @@ def test_shared_parts_are_not_written_out() -> None:
         square = Binary("mul", square, Binary("add", square, N))
     with pytest.raises(Error, match="E0901"):
         shapes.interval(square)
+
+
+def test_places_whose_windows_are_inside_are_counted() -> None:
+    r = random.Random(0)
+    for _ in range(300):
+        low, reach, step = r.randint(-9, 9), r.randint(0, 9), r.randint(1, 4)
+        count, size = r.randint(1, 12), r.randint(1, 20)
+        places = (range(low + step * i, low + step * i + reach + 1) for i in range(count))
+        want = sum(all(0 <= x < size for x in place) for place in places)
+        assert shapes.count_inside(low, low + reach, step, count, size) == want
+    assert shapes.count_inside(-2, 2, 1, 10**18, 10**18) == 10**18 - 4

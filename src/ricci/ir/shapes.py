@@ -418,6 +418,13 @@ def _is_size(atom: Expr) -> bool:
     )
 
 
+def count_inside(low: int, high: int, step: int, count: int, size: int) -> int:
+    """For how many `0 <= i < count` all of `low + step * i` to `high + step * i` is from 0 to
+    `size - 1`; `step` is positive."""
+    first, last = max(-(low // step), 0), min((size - 1 - high) // step, count - 1)
+    return max(last - first + 1, 0)
+
+
 def affine(expr: Expr) -> tuple[dict[Index | Symbol, int], int] | None:
     """Coefficients of indices and symbols, and the constant, if the expression is their sum."""
     coefficients: dict[Index | Symbol, int] = {}

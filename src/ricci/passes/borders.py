@@ -204,6 +204,6 @@ def _line(subscript: Subscript, size: int, kernel: Reduce) -> _Line | None:
     if step <= 0 or not isinstance(subscript.rule, Skip):
         return None
     low, high = constant + min(reach, 0), constant + max(reach, 0)
-    inside = sum(low + step * i >= 0 and high + step * i < size for i in range(extent(own[0])))
+    inside = shapes.count_inside(low, high, step, extent(own[0]), size)
     last = high + step * (extent(own[0]) - 1)
     return _Line(subscript, size, low, last, inside, own[0], terms[0])

@@ -117,14 +117,15 @@ def _choose(
     plan = make_plan(form, strides, target, constant)
     good = _is_worthwhile(plan, strides, target)
     alike = 1.0 if _is_in_place(plan) else _ALIKE
+    done = _until_done(plan, strides, target)
     plain = Costs(plan, strides, target).plain() / 2 / target.cores
-    soonest = alike * _until_done(plan, strides, target) if good else plain
+    soonest = alike * done if good else plain
     most = _cycles(plan, strides, target)
     window = choose_window(form, strides, target, constant, most, soonest)
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
     elif good:
-        soonest = _until_done(plan, strides, target)
+        soonest = done
     fewer = choose_winograd(form, strides, target, constant, soonest)
     if fewer is not None or window is not None:
         return form, fewer or window

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ir.nodes import Access, Expr, Index
 from ...ir.rewrite import free_indices
+from ...ir.shapes import count_inside
 from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form, merge, step_of
 from .emit_access import extent_of, linear, shape_of
@@ -305,12 +306,11 @@ def _run_inside(access: Access, own: Index, lanes: int) -> float:
     for subscript, size_of in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
         form = linear(subscript.index)
         steps = form.steps
-        if own in steps and subscript.rule is not None and isinstance(form.constant, int):
+        if steps.get(own, 0) > 0 and subscript.rule is not None and isinstance(form.constant, int):
             ends = [n * (extent_of(i) - 1) for i, n in steps.items() if i is not own]
             low = form.constant + sum(min(n, 0) for n in ends)
             high = form.constant + sum(max(n, 0) for n in ends)
-            starts = range(0, steps[own] * extent, steps[own])
-            inside = sum(low + at >= 0 and high + at < size_of for at in starts)
+            inside = count_inside(low, high, steps[own], extent, size_of)
     full = inside // lanes
     return extent / (full + -(-(extent - full * lanes) // lanes))
 

@@ -259,7 +259,12 @@ def _overlaps(use: Use, row: Index, term: Loop) -> bool:
     if not use.inner or not isinstance(term.extent, int):
         return False
     step, apart = use.form.steps.get(row, 0), use.form.steps.get(term.index, 0)
-    return 0 < apart <= step < apart * term.extent and step % apart == 0
+    return _reaches_next(step, apart, term.extent) and step % apart == 0
+
+
+def _reaches_next(step: int, apart: int, count: int) -> bool:
+    """Whether a window of so many elements reaches into the next one, a step later."""
+    return 0 < apart <= step < apart * count
 
 
 def _rows_inside(kernel: Reduce, row: Loop) -> int:
@@ -333,7 +338,7 @@ def _window(use: Use, loop: Loop, plan: Plan) -> int:
     steps, size = use.form.steps, width(use.access.tensor.dtype)
     step = steps.get(loop.index, 0)
     spans = [(steps.get(x.index, 0), x.extent) for x in plan.reduced if isinstance(x.extent, int)]
-    return max((apart * n * size for apart, n in spans if 0 < apart <= step < apart * n), default=0)
+    return max((apart * n * size for apart, n in spans if _reaches_next(step, apart, n)), default=0)
 
 
 def can_strip(kernel: Reduce, plan: Plan) -> bool:

@@ -110,8 +110,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Winograd:
-    """A sum of products with a constant filter of three by three, computed by fewer products: see
-    `winograd_plan`.
+    """A sum of products with a constant filter of three by three or more, computed by fewer
+    products: see `winograd_plan`.
 
     The `vector` operand is the constant, and fills the vectors. A piece of work does `tall` by
     `wide` tiles of two by two results (0: all), and `lane_block` lanes (0: all); `rows` of the

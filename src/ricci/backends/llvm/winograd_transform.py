@@ -218,11 +218,11 @@ class _Input:
 
     def _rows(self, start: str, tile: str, x: str, lines: Sequence[str]) -> None:
         """The tiles of a vector, from number `x` of a line on."""
-        b, row, down = self.b, self.w.row, self.w.line
+        b, row, down = self.b, self.w.row, self.w.line.dilation * self.down
         at = self._at("%d", plus(b, start, times(b, x, row.pitch)))
         square = []
         for i, there in enumerate(lines):
-            line = self._at(at, i * down.dilation * self.down)
+            line = self._at(at, i * down)
             every = range(0, row.points, row.pitch)
             found = [v for first in every for v in self._apart(line, x, first, row.pitch, there)]
             square.append(found[: row.points])
