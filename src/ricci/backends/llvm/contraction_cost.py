@@ -52,6 +52,9 @@ _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
 _COLUMNS_IN_PLACE, _ROW_IN_PLACE = 0.45, 1.2
 """Cycles per vector of columns in place that a core's caches hold; for a single row, which waits
 for each of them, where prepared ones would come as fast as it computes."""
+_FROM_MEMORY = 7.0
+"""More of them where no cache keeps the columns and a core looks ahead only itself, where it
+computes for so long that rows of one panel that are asked for cost nothing."""
 _FAR_ROWS = 3.5
 """The same of prepared rows, for each panel of columns that meets them, where a core is wide and
 the third cache near: others compute meanwhile, or have more in the second."""
@@ -115,12 +118,13 @@ class Costs:
         multiply *= _clashes(plan, strides)
         tiles = -(-self.rows // plan.rows) * -(-self.columns // plan.panel)
         # of one element of the result, of the broadcast side and of the vector side
-        self.each = (k * multiply + _CALL * tiles * (1 + plan.depth.blocks)) / elements
+        calls = _CALL * tiles * (1 + plan.depth.blocks)
+        self.each = (k * multiply + calls * target.slower) / elements
         near = self.rows * plan.lane_block * self.bytes <= target.l1
         if not (plan.is_streamed and near):  # else sums stay near
             sums = _WIDE_SUMS if target.halves else _SUMS
-            self.each += sums * (plan.depth.blocks * plan.runs - 1) / plan.lanes
-        self.each += _storing(plan, strides)
+            self.each += sums * target.slower * (plan.depth.blocks * plan.runs - 1) / plan.lanes
+        self.each += _storing(plan, strides) * target.slower
         self.row = k * _reading(
             plan.broadcast_source, plan.broadcast, plan.rows, plan, strides, target
         )
@@ -215,6 +219,8 @@ class Costs:
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
             each = _FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS
+            if target.narrow and self.columns * depth * self.bytes > target.shared:
+                each += _FROM_MEMORY
             cycles = cycles + each * columns * depth / line
         if self.meets_far:
             cycles = cycles + rows * depth / line * -(-columns // plan.panel) * _FAR_ROWS
@@ -262,7 +268,9 @@ class Costs:
                 run = reused / -(-reused // plan.lanes)
         read = max(reused, other.extent) * plan.depth.extent * self.bytes
         # read in the order of the result
-        return ((turn + self._from_farther_away(read)) * plan.depth.extent + 3.0) / run
+        slower = self.target.slower
+        turn = turn * slower + self._from_farther_away(read)
+        return (turn * plan.depth.extent + 3.0 * slower) / run
 
     def _over_windows(self, side: Operand, other: Operand) -> float:
         """The same with vectors along rows of windows that neighbouring results share; infinite if
@@ -278,10 +286,11 @@ class Costs:
         for subscript in access.subscripts:
             steps = linear(subscript.index).steps
             read *= 1 + sum(abs(n) * (extent_of(i) - 1) for i, n in steps.items() if i in walked)
-        turn = _WINDOW + _OF_FEW / rows + self._from_farther_away(read)
+        slower = self.target.slower
+        turn = (_WINDOW + _OF_FEW / rows) * slower + self._from_farther_away(read)
         filled = _run_inside(access, own, plan.lanes)
         apart = flat_form(plan.form.kernel.targets[0], self.strides).steps.get(own) != 1
-        return turn * plan.depth.extent / filled + 3.0 / (1.0 if apart else filled)
+        return turn * plan.depth.extent / filled + 3.0 * slower / (1.0 if apart else filled)
 
     def _from_farther_away(self, read: int) -> float:
         """More for each vector if so many bytes are read before the same are read again."""
@@ -330,7 +339,7 @@ def _reading(
         along = contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None
         turning = 1.3 if target.long else 2.6  # more steps for as many elements
         packing = (turning if along else 1.2) * _packing(plan, operand, panel, strides)
-        return packing + (_FAR_PACKED if far else 0.0)
+        return packing * target.slower + (_FAR_PACKED if far else 0.0)
     # what is prepared takes memory, and time to compile
     return 0.7 / plan.lanes if source == "prepared" else 0.0
 
@@ -570,7 +579,7 @@ def _tile_cost(rows: int, columns: int, r: int, v: int, lanes: int, target: Targ
 def multiply_adds(rows: int, vectors: int, target: Target) -> float:
     """Half cycles that the arithmetic units take for one k of a tile."""
     if target.fused:
-        return rows * vectors
+        return rows * vectors * target.slower
     # products, sums, and the shuffles that broadcast, share three units
     return (2 * rows * vectors + rows) * 2 / 3
 
@@ -586,5 +595,6 @@ def _cycles(rows: int, vectors: int, target: Target) -> float:
     work = multiply_adds(rows, vectors, target)
     latency = target.accumulators / 2
     # an element that is broadcast takes as long to load as a vector that is no longer than a half
-    loads = vectors * (1 + vectors * 0.02) + rows * (0.5 if target.long else 1.0)
+    each = 0.5 if target.long else 1.2 if target.narrow else 1.0
+    loads = (vectors * (1 + vectors * 0.02) + rows * each) * target.slower
     return max(work, latency, loads) + 0.05 * loads + 0.5

@@ -305,8 +305,11 @@ class ContractionWriter:
         # rows that are pages apart would drive out each other from the first cache
         far = plan.is_streamed and b_step * self.bytes % PAGE == 0
         stored = beyond if partial and not b.scales else 0
-        turn = steps_in_turn(rows, vectors, self.frame.target)
-        given = (self.form.dtype, *shape, self.form.words, ahead, rows_ahead, far, stored, turn)
+        target = self.frame.target
+        read = beyond if masked and target is not None and target.narrow else 0
+        turn = steps_in_turn(rows, vectors, target)
+        words = self.form.words
+        given = (self.form.dtype, *shape, words, ahead, rows_ahead, far, stored, read, turn)
         tile = Tile(*given, run=plan.run)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
@@ -359,7 +362,9 @@ class ContractionWriter:
         if self.form.words is not None or plan.asks_ahead:
             return 0
         if plan.broadcast_source == "prepared":
-            return ahead_of(a_step, dtype)
+            target = self.frame.target
+            comes_in_time = target is not None and target.narrow and plan.lane_block > plan.panel
+            return 0 if comes_in_time else ahead_of(a_step, dtype)
         direct = plan.broadcast_source == "direct" and a_step == 1 and a_row > 1
         return rows * a_row if direct and plan.has_far_rows and a_row * self.bytes % PAGE else 0
 

@@ -52,6 +52,8 @@ class Tile:
     stored: int = 0
     """Of a partial tile, the lanes of the last vector that count, if that is known, and there are
     no fast stores under a mask."""
+    read: int = 0
+    """The same of a masked tile, where there are no fast loads under a mask."""
     turn: int = 1
     """How many k are done in a turn, at least; those of words are done one by one."""
     beside: int = 0
@@ -63,7 +65,8 @@ class Tile:
     def name(self) -> str:
         place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
         part = f".partial{self.stored or ''}" if self.partial else ""
-        kind = ".masked" * self.masked + part + ".beside" * bool(self.beside)
+        masked = f".masked{self.read or ''}" if self.masked else ""
+        kind = masked + part + ".beside" * bool(self.beside)
         kind += f".run{self.run}" * bool(self.run)
         return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
 
@@ -139,7 +142,8 @@ class _Writer:
 
     def _entry(self) -> None:
         self._add("entry:")
-        if self.tile.masked or (self.tile.partial and not self.tile.stored):
+        t = self.tile
+        if (t.masked and not t.read) or (t.partial and not t.stored):
             self._mask()
         if self.tile.run:
             self._begin_run()
@@ -232,12 +236,13 @@ class _Writer:
         return left
 
     def _ask(self, turn: int) -> None:
-        """Bring near what a later tile reads in place of the rows. Where each row is contiguous, it
-        is a few rows in a turn: all of them, until the next lines of the cache begin."""
+        """Bring near what a later tile reads in place of the rows, no line twice in a turn. Where
+        each row is contiguous, it is a few rows in a turn: all of them, until the next lines of the
+        cache begin."""
         t, line = self.tile, LINE // self.align
         if t.a_step != 1 or t.rows == 1 or line % turn:
-            for k in range(turn):
-                self._ask_at(k, "%k.a", t.rows_ahead + k * t.a_step)
+            for n, at in enumerate(range(0, turn * t.a_step, line)):
+                self._ask_at(n, "%k.a", t.rows_ahead + at)
             return
         rows = -(-t.rows * turn // line)
         self._add(
@@ -269,15 +274,30 @@ class _Writer:
         self._add(*lines)
         return sums
 
-    def _load(self, pointer: str, j: int) -> str:
+    def _load(self, name: str, j: int) -> list[str]:
         """The load of vector `j`."""
         if not self.tile.masked or j < self.tile.vectors - 1:
-            return self.step.plain_load(pointer, j)
+            return self.step.plain_load(name, j)
+        if self.tile.read:
+            return self._first_lanes(name, self.tile.read)
         v, bits = self.vector, with_lanes("i1", self.tile.lanes)
-        return (
-            f"call {v} @llvm.masked.load.{self.tag}.p0(ptr {pointer}, i32 {self.align}, "
+        return [
+            f"{name} = call {v} @llvm.masked.load.{self.tag}.p0(ptr {name}.p, i32 {self.align}, "
             f"{bits} %mask, {v} zeroinitializer)"
-        )
+        ]
+
+    def _first_lanes(self, name: str, count: int) -> list[str]:
+        """The load of so many elements; zeros are in the other lanes."""
+        v, first = self.vector, with_lanes(self.scalar, count)
+        load = f"{name}.f = load {first}, ptr {name}.p, align {self.align}"
+        if count == 1:
+            return [load, f"{name} = insertelement {v} zeroinitializer, {first} {name}.f, i64 0"]
+        lanes = ", ".join(f"i32 {min(k, count)}" for k in range(self.tile.lanes))
+        return [
+            load,
+            f"{name} = shufflevector {first} {name}.f, {first} zeroinitializer, "
+            f"<{self.tile.lanes} x i32> <{lanes}>",
+        ]
 
     def _sums(self) -> list[str]:
         """The sums after the loops."""
@@ -304,21 +324,11 @@ class _Writer:
     def _load_sum(self, n: int, partial: bool) -> None:
         """What there is where the sum of a cell is to be stored, `%o`."""
         v, where = self.vector, f"ptr %y{n}.p"
-        stored = self.tile.stored
         if not partial:
             self._add(f"%o{n} = load {v}, {where}, align {self.align}")
-        elif stored:
-            first = with_lanes(self.scalar, stored)
-            lanes = ", ".join(f"i32 {min(k, stored)}" for k in range(self.tile.lanes))
-            self._add(f"%o{n}.f = load {first}, {where}, align {self.align}")
-            if stored == 1:
-                zeros = f"{v} zeroinitializer"
-                self._add(f"%o{n} = insertelement {zeros}, {first} %o{n}.f, i64 0")
-                return
-            self._add(
-                f"%o{n} = shufflevector {first} %o{n}.f, {first} zeroinitializer, "
-                f"<{self.tile.lanes} x i32> <{lanes}>"
-            )
+        elif self.tile.stored:
+            self._add(f"%o{n}.p = getelementptr i8, {where}, i64 0")
+            self._add(*self._first_lanes(f"%o{n}", self.tile.stored))
         else:
             bits = with_lanes("i1", self.tile.lanes)
             self._add(
@@ -382,7 +392,7 @@ class _WordsWriter(_Writer):
     def _load_vector(self, name: str, at: str, offset: int, j: int, sums: list[str]) -> None:
         t, own = self.tile, f"%{name}.b{j}"
         self._add(f"{own}.p = getelementptr {at}, i64 {offset + j * t.lanes}")
-        self._add(f"{own} = {self._load(f'{own}.p', j)}")
+        self._add(*self._load(own, j))
         self._add(*self.words.ready(own, t.lanes))
         if self.offset:
             n = len(self.cells) + j

@@ -17,6 +17,8 @@ PAGE = 4096
 """Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
 _ONE_UNIT = frozenset(("cannonlake", "icelake-client", "rocketlake", "tigerlake", "znver4"))
 """Processors that begin one multiply-add of 512 bits in a cycle, where others begin two."""
+_IN_HALVES = frozenset(("znver1", "bdver4"))
+"""Processors that compute, load and store 256 bits as two of 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,17 @@ class Target:
     def halves(self) -> bool:
         """Whether vectors of 64 bytes are loaded, computed and stored in halves."""
         return self.long and self.cpu == "znver4"
+
+    @property
+    def narrow(self) -> bool:
+        """Whether vectors of 32 bytes are loaded, computed and stored in halves: what comes from
+        farther away has twice the time to arrive."""
+        return self.vector_bytes == 32 and self.units == 1
+
+    @property
+    def slower(self) -> int:
+        """How many times as long as others it takes for the same instructions."""
+        return 2 if self.narrow else 1
 
     @property
     def near_l3(self) -> bool:
@@ -155,7 +168,7 @@ def host() -> Target:
         l1,
         l2,
         os.cpu_count() or 1,
-        1 if width == 64 and cpu in _ONE_UNIT else 2,
+        1 if cpu in {64: _ONE_UNIT, 32: _IN_HALVES}.get(width, ()) else 2,
     )
 
 

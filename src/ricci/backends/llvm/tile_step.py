@@ -21,8 +21,8 @@ enough for the first cache to keep them."""
 _MOST_ROWS = 9
 """Rows of a tile that does several steps at once, at most."""
 
-Load = Callable[[str, int], str]
-"""The instruction that loads vector `j` from a pointer."""
+Load = Callable[[str, int], list[str]]
+"""The instructions that load vector `j`, given its name, from the pointer of that name and `.p`."""
 
 
 def ahead_of(step: int, dtype: DType) -> int:
@@ -103,10 +103,10 @@ class TileStep:
                     writer.multiply_add(i, j)
         return writer.out, [f"%d{name}.{n}" for n in range(len(sums))]
 
-    def plain_load(self, pointer: str, j: int) -> str:
+    def plain_load(self, name: str, j: int) -> list[str]:
         """A load of a whole vector."""
         full = with_lanes(scalar_type(self.dtype), self.lanes)
-        return f"load {full}, ptr {pointer}, align {width(self.dtype)}"
+        return [f"{name} = load {full}, ptr {name}.p, align {width(self.dtype)}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class _Writer:
         self.out.append(
             f"{name}.p = getelementptr {scalar_type(t.dtype)}, ptr {self.v}, i64 {offset}"
         )
-        self.out.append(f"{name} = {self.load(f'{name}.p', j)}")
+        self.out.extend(self.load(name, j))
         self.ready(name)
         if t.ahead and j * t.apart * width(t.dtype) % LINE == 0:
             step = f"{scalar_type(t.dtype)}, ptr {name}.p, i64 {t.ahead}"

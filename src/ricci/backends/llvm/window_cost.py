@@ -69,7 +69,7 @@ def _item(w: WindowPlan, target: Target) -> float:
             for count, vectors in equal_pieces(w.vectors, plan.vectors):
                 tile = deep * clash * _step(rows * lines_of, vectors, w, target)
                 tile += _CALL * w.blocks
-                tile += _storing(rows * lines_of, vectors, w, target)
+                tile += _storing(rows * lines_of, vectors, w, target) * target.slower
                 cycles += calls * repeat * times * count * tile
     # what does not stay in the first cache takes longer to read again
     held = w.rows.elements + w.columns.elements
@@ -90,7 +90,7 @@ def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
     """Cycles of one k of a tile; vectors that begin anywhere cross lines of the cache."""
     work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
     crossing = 1.0 if w.columns.pitch % w.plan.lanes == 0 else 1.8
-    loads = vectors * crossing + rows
+    loads = (vectors * crossing + rows) * target.slower
     return max(work, latency, loads) / 2 + 0.5 + (_LINE * _lines(rows, w) if w.prepared else 0.0)
 
 

@@ -165,8 +165,8 @@ def _item(w: WinogradPlan, made: float, target: Target) -> float:
     for times, wide in equal_pieces(vectors, plan.vectors):
         results = w.tiles * wide * w.points * _RESULTS * _part(target)
         cycles += times * (_products(w, wide, target) + results)
-        cycles += times * w.tall * TILE * _storing(w, wide)
-    cycles += vectors * w.channels * _FILTER * w.late
+        cycles += times * w.tall * TILE * _storing(w, wide) * target.slower
+    cycles += vectors * w.channels * _FILTER * target.slower * w.late
     held, near = _held(w), target.l2 * _NEAR
     cycles += max(held - near, 0.0) / _SPILLED
     cycles *= 1.0 + held / target.l2 / 16 * target.units
@@ -181,7 +181,7 @@ def _part(target: Target) -> float:
     """The part of the cycles of sums and differences that a processor takes."""
     if target.long:
         return _BESIDE if target.adds_beside else 1.0
-    return _SHORT
+    return _SHORT * target.slower
 
 
 def _elements(w: WinogradPlan) -> float:
@@ -206,5 +206,6 @@ def _products(w: WinogradPlan, vectors: int, target: Target) -> float:
     cycles = 0.0
     for times, rows in equal_pieces(w.tiles, w.height):
         work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
-        cycles += times * (w.channels * (max(work, latency, rows + vectors) / 2 + 0.8) + _CALL)
+        loads = (rows + vectors) * target.slower
+        cycles += times * (w.channels * (max(work, latency, loads) / 2 + 0.8) + _CALL)
     return w.points * cycles
