@@ -289,13 +289,13 @@ class _Writer:
     def _first_lanes(self, name: str, count: int) -> list[str]:
         """The load of so many elements; zeros are in the other lanes."""
         v, first = self.vector, with_lanes(self.scalar, count)
-        load = f"{name}.f = load {first}, ptr {name}.p, align {self.align}"
+        load = f"{name}.some = load {first}, ptr {name}.p, align {self.align}"
         if count == 1:
-            return [load, f"{name} = insertelement {v} zeroinitializer, {first} {name}.f, i64 0"]
+            return [load, f"{name} = insertelement {v} zeroinitializer, {first} {name}.some, i64 0"]
         lanes = ", ".join(f"i32 {min(k, count)}" for k in range(self.tile.lanes))
         return [
             load,
-            f"{name} = shufflevector {first} {name}.f, {first} zeroinitializer, "
+            f"{name} = shufflevector {first} {name}.some, {first} zeroinitializer, "
             f"<{self.tile.lanes} x i32> <{lanes}>",
         ]
 

@@ -17,6 +17,7 @@ from .emit import Frame
 from .emit_types import width
 from .kernels import KernelCode, Strides
 from .nest_group import write_group
+from .nest_maps import by_maps
 from .nest_phase import by_phases
 from .nest_plan import MOST_CHUNKS, Plan, make_plan
 from .nest_reduce import ReduceNest
@@ -45,12 +46,17 @@ def generate(
         return _scatter(kernel, frame)
     if isinstance(kernel, Group):
         return write_group(kernel, strides, target, constant)
+    maps = None if schedule is not None else by_maps(kernel, strides, target)
+    if maps is not None:
+        return write_group(maps, strides, target, constant)
     return _reduce(kernel, frame, target, schedule)
 
 
 def choose(kernel: Reduce, strides: Strides, target: Target) -> Nest | None:
     """The schedule of a kernel for which none is given; None if there is nothing to do."""
     if _is_empty(kernel.domain) or plan_turned(kernel, Frame(strides), target) is not None:
+        return None
+    if by_maps(kernel, strides, target) is not None:
         return None
     kernel, plan = _planned(kernel, Frame(strides), target)
     return schedule_of(kernel, plan)

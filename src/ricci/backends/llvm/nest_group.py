@@ -34,6 +34,7 @@ from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
+from .nest_turn import TurnNest, plan_turned
 from .nest_uses import bytes_of, flat_form, is_large
 from .packing import write_packing
 from .schedule import Chain
@@ -241,8 +242,14 @@ class _Writer:
         frame.followed = self._followed(number)
         frame.fences = False
         shared, kernel = self._shared(number), self._inner(kernel, number)
-        plan = make_plan(kernel, frame, self.target)
         points = math.prod(map(extent_of, shared))
+        turned = plan_turned(kernel, frame, self.target, near=True) if before is None else None
+        if turned is not None:
+            self.work += turned.work * points
+            TurnNest(kernel, turned, frame).emit_within(shared, "%begin", few)
+            frame.builder.line("ret void")
+            return frame.builder.text()
+        plan = make_plan(kernel, frame, self.target)
         self.work += plan.work * points if before is None else 0.0
         plan = replace(plan, leading=0, blocks=1, chunks=1)
         nest = ReduceNest(kernel, plan, frame)

@@ -9,14 +9,15 @@ a block of what is written, so that lines of the caches are read and written onc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Index
 from .builder import Builder
 from .emit import Frame, Place
-from .emit_access import Linear
+from .emit_access import Linear, extent_of
 from .emit_memory import as_value, prefetch
 from .emit_types import memory_type, width, with_lanes
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, lanes_of
@@ -89,8 +90,11 @@ def known(loop: Loop) -> int:
     return loop.extent
 
 
-def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None:
-    """A plan by tiles, if a kernel is a map that is worth it."""
+def plan_turned(
+    kernel: Reduce, frame: Frame, target: Target, near: bool = False
+) -> TurnPlan | None:
+    """A plan by tiles, if a kernel is a map that is worth it; if what it writes stays `near`, none
+    that writes past the caches."""
     if kernel.reduced or kernel.values:
         return None
     uses = uses_of(kernel, frame)
@@ -120,6 +124,8 @@ def plan_turned(kernel: Reduce, frame: Frame, target: Target) -> TurnPlan | None
     line = LINE // max(4, *(width(u.access.tensor.dtype) for u in uses if u.target))
     wide = (_side(known(along), max(lanes, line)), sides[1])
     plans = [_blocked(turned, along, best, [*others], fixed, *s) for s in (wide, sides)]
+    if near:
+        return plans[1]
     streamed = _streamed(plans[0], uses, frame, target)
     return streamed if streamed.streams else plans[1]
 
@@ -245,17 +251,30 @@ class TurnNest:
 
     def emit(self) -> None:
         """All chunks from `%begin` to `%end`."""
+        first, last = (self._part(at) for at in ("%begin", "%end"))
         if not self.plan.streams:
-            self._pieces()
+            self._pieces(first, last, {})
             return
         targets = [t.tensor for t in self.kernel.targets]
-        write_either_way(targets, self.frame, self._pieces)
+        write_either_way(targets, self.frame, partial(self._pieces, first, last, {}))
 
-    def _pieces(self) -> None:
+    def emit_within(self, shared: Sequence[Index], number: str, block: int) -> None:
+        """All of it at some points of further indices, `block` of the last, given by a number."""
+        extent, places = extent_of(shared[-1]), dict[Index, Place]()
+        value, number = self._divide(number, -(-extent // block))
+        begin = self.b.pure(f"mul nuw nsw i64 {value}, {block}", value)
+        end = self._least(self.b.pure(f"add nuw nsw i64 {begin}, {block}", begin), extent)
+        for x in reversed(shared[:-1]):
+            value, number = self._divide(number, extent_of(x))
+            places[x] = Place(value)
+        with self.b.loop(begin, end) as point:
+            self._pieces("0", str(self.pieces), {**places, shared[-1]: Place(point.index)})
+
+    def _pieces(self, first: str, last: str, given: Mapping[Index, Place]) -> None:
         plan = self.plan
-        ends = [self._part(at) for at in ("%begin", "%end")]
-        with self.b.loop(ends[0], ends[1]) as loop:
+        with self.b.loop(first, last) as loop:
             number, places = loop.index, {x: Place(None, 0) for x in plan.fixed}
+            places |= given
             blocks = {
                 plan.along.index: (plan.lanes, plan.along_block),
                 plan.across.index: (plan.rows, plan.across_block),

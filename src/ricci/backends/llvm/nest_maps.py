@@ -1,0 +1,51 @@
+"""Which sums over windows are done for several maps side by side (`passes.side_by_side`)."""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.loops import Group, Reduce
+from ...passes.map_windows import Windows, windows_of
+from ...passes.partial import points_of
+from ...passes.side_by_side import may_be_side_by_side, side_by_side
+from .emit_access import extent_of
+from .kernels import Strides
+from .target import Target
+
+_COLLECTED = 4.0
+"""Instructions for a vector of elements that are some apart, and what it is multiplied with."""
+_TURNED = {False: 6.0, True: 10.0}
+"""The same to turn a vector round, by whether vectors are longer than 32 bytes."""
+_CLEARLY = 1.2
+"""How many times more instructions rows must take."""
+_SHORT = 4
+"""Vectors of a row that is short, where loads and stores of some lanes take many times as long as
+others."""
+_SHARES = 2
+"""Groups of maps for each core, at least."""
+
+
+def by_maps(kernel: Reduce, strides: Strides, target: Target) -> Group | None:
+    """The group that does the maps of a kernel side by side, if that takes less time."""
+    found = next(windows_of(kernel), None)
+    if found is None or any(t in strides for t in found.tensors()):
+        return None
+    if may_be_side_by_side(found) or _is_faster(found, target):
+        return side_by_side(kernel, target.lanes(found.tensor.dtype))
+    return None
+
+
+def _is_faster(found: Windows, target: Target) -> bool:
+    lanes, row = target.lanes(found.tensor.dtype), extent_of(found.lines[-1].own)
+    if points_of(found.maps) < _SHARES * lanes * target.cores:
+        return False
+    if target.narrow:
+        return found.is_strided or (row < _SHORT * lanes and row % lanes > 0)
+    results, terms = (
+        math.prod(extent_of(x.own) for x in found.lines),
+        points_of(found.kernel.reduced),
+    )
+    elements = math.prod(x.size for x in found.lines)
+    by_rows = results // row * -(-row // lanes) * terms * _COLLECTED
+    by_lanes = ((results + elements) * _TURNED[target.long] + results * (terms + 1)) / lanes
+    return found.is_strided and by_lanes * _CLEARLY < by_rows

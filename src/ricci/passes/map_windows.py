@@ -1,0 +1,134 @@
+"""Sums over windows, each over one map of its own: what they are over, and where they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..ir import shapes
+from ..ir.loops import Reduce
+from ..ir.nodes import Access, Const, Expr, Index, Local, Skip, Subscript, Tensor
+from ..ir.rewrite import accesses, free_indices
+from .rows import extent, is_known
+from .terms import factors_of
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A dimension of what windows are over: a subscript, and what it reaches."""
+
+    subscript: Subscript
+    size: int
+    first: int
+    last: int
+    inside: int
+    """For how many values of the result's index all terms are inside."""
+    own: Index
+    term: Index
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A sum of products over windows of `access`: `maps` are plain subscripts of it, the others
+    are `lines`."""
+
+    kernel: Reduce
+    access: Access
+    maps: tuple[Index, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.access.tensor
+
+    def tensors(self) -> Iterator[Tensor]:
+        """What is read in lines, and what is written."""
+        yield self.tensor
+        yield from (t.tensor for t in self.kernel.targets)
+
+    @property
+    def is_strided(self) -> bool:
+        """Whether the windows of neighbouring results of a row are more than one element apart."""
+        factors = (shapes.affine(self.lines[-1].subscript.index) or ({}, 0))[0]
+        return factors[self.lines[-1].own] > 1
+
+
+def windows_of(kernel: Reduce) -> Iterator[Windows]:
+    """The factors of a kernel that it is a sum over the windows of, and nothing else."""
+    if kernel.op != "add" or len(kernel.values) != 1 or kernel.locals or not is_known(kernel):
+        return
+    if kernel.condition is not None:
+        return
+    for factor in factors_of(kernel.values[0]):
+        if isinstance(factor, Access) and not accesses(*(s.index for s in factor.subscripts)):
+            found = _over(factor, kernel)
+            if found is not None:
+                yield found
+
+
+def map_to(target: Access, domain: tuple[Index, ...], element: Expr, like: Reduce) -> Reduce:
+    """The kernel that sets each element of a target, named as another kernel is."""
+    value = Local("acc0", element)
+    return Reduce(
+        like.name, (target,), domain, (), "set", (element,), (), (value,), (value,), span=like.span
+    )
+
+
+def _over(access: Access, kernel: Reduce) -> Windows | None:
+    """The windows over what a factor reads, if the kernel is a sum over them and nothing else."""
+    pairs = list(zip(access.subscripts, access.tensor.shape, strict=True))
+    first = next((n for n, (s, _) in enumerate(pairs) if shapes.as_int(s.index) is None
+                  and s.index not in kernel.domain), len(pairs))  # fmt: skip
+    maps = tuple(s.index for s, _ in pairs[:first] if isinstance(s.index, Index))
+    if not all(_is_inside(s, n) for s, n in pairs[:first]):
+        return None
+    lines = tuple(_line(s, shapes.as_int(n) or 0, kernel) for s, n in pairs[first:])
+    found = tuple(x for x in lines if x is not None)
+    if not found or len(found) != len(lines):
+        return None
+    own, terms = (*maps, *(x.own for x in found)), [x.term for x in found]
+    if not (_same(own, kernel.domain) and _same(terms, kernel.reduced)):
+        return None
+    if sum(x == access for x in accesses(*kernel.values)) != 1:
+        return None
+    others = [f for f in factors_of(kernel.values[0]) if not isinstance(f, Const)]
+    if not maps or any(maps[-1] not in free_indices(f) for f in others):
+        return None  # rows of a product, which has code of its own
+    return Windows(kernel, access, maps, found)
+
+
+def _is_inside(subscript: Subscript, size: Expr) -> bool:
+    """Whether a subscript that is an index or a number is in range."""
+    index, whole = subscript.index, shapes.as_int(size) or 0
+    last = extent(index) - 1 if isinstance(index, Index) else shapes.as_int(index)
+    return last is not None and 0 <= last < whole
+
+
+def _same(indices: Sequence[Index], others: Sequence[Index]) -> bool:
+    """Whether they are the same, in any order."""
+    return sorted(map(id, indices)) == sorted(map(id, others))
+
+
+def _of(subscript: Subscript, indices: Sequence[Index]) -> list[Index]:
+    factors = (shapes.affine(subscript.index) or ({}, 0))[0]
+    return [i for i in indices if i in factors]
+
+
+def _line(subscript: Subscript, size: int, kernel: Reduce) -> Line | None:
+    """The dimension that a subscript goes along, if by one index of the result and one of terms,
+    and terms that are outside are left out."""
+    factors, constant = shapes.affine(subscript.index) or ({}, 0)
+    own, terms = (_of(subscript, x) for x in (kernel.domain, kernel.reduced))
+    if not len(own) == len(terms) == 1 or len(factors) != 2:
+        return None
+    step, reach = factors[own[0]], (extent(terms[0]) - 1) * factors[terms[0]]
+    if step <= 0 or not isinstance(subscript.rule, Skip | None):
+        return None
+    low, high = constant + min(reach, 0), constant + max(reach, 0)
+    inside = shapes.count_inside(low, high, step, extent(own[0]), size)
+    last = high + step * (extent(own[0]) - 1)
+    return Line(subscript, size, low, last, inside, own[0], terms[0])
