@@ -112,3 +112,44 @@ def test_infinite_factors() -> None:
     model.variables["main.G.s"] = np.full(12, np.inf)
     found = model.compile()(np.ones((2, 20, 9)))
     assert np.isposinf(found).all()
+
+
+ELEMENTS = {
+    "a few of each map": ("x[b, i, j + d]", "w[i, d]", True),
+    "a factor of each map besides": ("x[b, i, j + d]", "w[i, d] * u[i,]", True),
+    "few of all maps": ("x[b, 0, j + d]", "w[i, d]", False),
+}
+
+
+@pytest.mark.parametrize(("element", "factor", "moves"), ELEMENTS.values(), ids=ELEMENTS)
+def test_sums_of_few_terms(element: str, factor: str, moves: bool) -> None:
+    """A constant of its own holds products with the factor, where results share no operand."""
+    ports = "s: real[24]; t: real[24]; u: real[24]; w: real[24, 3];"
+    model = ricci.parse(
+        f"""operator f {{
+            @input {{ x: real[2, 24, 9]; {ports} }}
+            @output {{ y: real[2, 24, 7]; }}
+            @lower {{
+                y[b, i, j] = 0.0, b < 2, i < 24, j < 7;
+                y[b, i, j] += {element} * {factor}, b < 2, i < 24, j < 7, d < 3;
+            }}
+        }}
+        operator g {{
+            @input {{ q: real[2, 24, 7]; s: real[24]; t: real[24]; }}
+            @output {{ y: real[2, 24, 7]; }}
+            @lower {{ y[b, i, j] = (q[b, i, j] - t[i,]) * s[i,], b < 2, i < 24, j < 7; }}
+        }}
+        graph G {{
+            @input {{ x: real[2, 24, 9]; }}
+            @variable {{ {ports} }}
+            @output {{ y: real[2, 24, 7]; }}
+            @compose {{ q = f(x, s, t, u, w); y = g(q, s, t); }}
+        }}"""
+    )
+    rng = np.random.default_rng(0)
+    for variable, shape in (("s", 24), ("t", 24), ("u", 24), ("w", (24, 3))):
+        model.variables[f"main.G.{variable}"] = rng.standard_normal(shape, np.float32)
+    x = rng.standard_normal((2, 24, 9), np.float32)
+    want = model.compile(target="interpreter")(x)
+    np.testing.assert_allclose(model.compile()(x), want, rtol=1e-5, atol=1e-5)
+    assert ("scaled" in model.show("loops")) == moves

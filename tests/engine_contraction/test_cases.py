@@ -137,6 +137,7 @@ AS_PLAIN = (
     "groups",
     "diagonal window",
     "gathered channels",
+    "remapped border",
     "epilogue",
 )
 """Where a plain loop nest is as fast on some processors: as only half of the products count, with

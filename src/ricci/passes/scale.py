@@ -5,15 +5,18 @@ to a sum of products with a constant operand are additions of constants and mult
 
     y[c] = f((sum over k of x[k] * w[c, k]) * s[c] + t[c])
 
-the operand is arranged with the factor in it, once, and the term is what the sum begins with. A sum
-of integers is multiplied once, and added to, when it has become real. Does not: touch sums of few
-terms, or factors that depend on an index of the other operand.
+the operand is arranged with the factor in it, once, and the term is what the sum begins with. Where
+each result has elements of the operand of its own, which nothing arranges, the products with the
+factor are a new constant. A sum of integers is multiplied once, and added to, when it has become
+real. Does not: touch sums of few terms otherwise, or, of integers, factors that depend on an index
+of the other operand.
 
 Example: the normalisation of a batch by stored statistics, behind a convolution.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -39,7 +42,7 @@ from ..ir.shapes import as_int
 _CLOSED = (Access, Apply, Binary, Cast, Const, Index, Select, Unary)
 """What constants are computed by."""
 _LEAST = 16
-"""Terms of a sum that a factor is moved into."""
+"""Terms of a sum that a factor is moved into, if its operand is arranged anyway."""
 
 
 @dataclass(slots=True)
@@ -75,16 +78,22 @@ def move_constants(
 
 
 def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
-    own = _own_indices(kernel, constant)
-    if own is None or kernel.locals:
+    sides = None if kernel.locals else _sides(kernel, constant)
+    if sides is None:
         return kernel
+    given, rest = sides
     (accumulator,), (result,) = kernel.accumulators, kernel.results
+    indices = set(free_indices(given)) - set(kernel.reduced)
+    own = indices - set(free_indices(rest))
+    is_arranged = bool(own) and _terms(kernel) >= _LEAST
     if accumulator.dtype.is_int:
-        return _gathered(kernel, constant, own, moved)
+        return _gathered(kernel, constant, own, moved) if is_arranged else kernel
+    if own and not is_arranged:
+        return kernel
     chain = _chain(result, accumulator)
     if chain is None:
         return kernel
-    steps, last = _steps(chain, accumulator, _Steps(constant, own))
+    steps, last = _steps(chain, accumulator, _Steps(constant, indices))
     if steps.factor is None and steps.count < 2:
         return kernel
     value, start = kernel.values[0], kernel.initial[0]
@@ -92,8 +101,14 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
         return kernel
     if steps.factor is not None:
         start = _times(start, steps.factor)
-        factor = moved.constant(f"{kernel.name}.factor", steps.factor)
-        value = Binary("mul", value, factor)
+        if is_arranged:
+            factor = moved.constant(f"{kernel.name}.factor", steps.factor)
+            value = Binary("mul", value, factor)
+        elif not isinstance(given, Access) or any(s.rule for s in given.subscripts):
+            return kernel
+        else:
+            scaled = Binary("mul", given, steps.factor)
+            value = Binary("mul", rest, moved.constant(f"{kernel.name}.scaled", scaled))
     start = _plus(start, steps.term)
     if accesses(start):
         start = moved.constant(f"{kernel.name}.start", start)
@@ -138,25 +153,24 @@ def _steps(chain: Sequence[Expr], start: Expr, steps: _Steps) -> tuple[_Steps, E
     return steps, last
 
 
-def _own_indices(kernel: Reduce, constant: Container[Tensor]) -> set[Index] | None:
-    """The indices that a constant operand alone gives to the result, of a large enough sum."""
+def _sides(kernel: Reduce, constant: Container[Tensor]) -> tuple[Expr, Expr] | None:
+    """The operand of a sum of products that is constant, and the one that is not."""
     if kernel.op != "add" or len(kernel.targets) != 1 or kernel.condition is not None:
         return None
     if kernel.values[0].dtype not in (DType.FLOAT32, DType.FLOAT64, DType.INT32):
         return None
-    terms = 1
-    for index in kernel.reduced:
-        terms *= as_int(index.extent) or 1
     value = kernel.values[0]
-    if terms < _LEAST or not isinstance(value, Binary) or value.op != "mul":
+    if not isinstance(value, Binary) or value.op != "mul":
         return None
-    sides = [accesses(side) for side in (value.lhs, value.rhs)]
-    given = [side for side in sides if side and all(a.tensor in constant for a in side)]
-    if len(given) != 1 or not all(sides):
-        return None
-    rest = next(side for side in sides if side is not given[0])
-    own = set(free_indices(*given[0])) - set(free_indices(*rest)) - set(kernel.reduced)
-    return own or None
+    sides = [(value.lhs, accesses(value.lhs)), (value.rhs, accesses(value.rhs))]
+    given = [x for x, read in sides if read and all(a.tensor in constant for a in read)]
+    rest = [x for x, read in sides if read and x not in given]
+    return (given[0], rest[0]) if len(given) == len(rest) == 1 else None
+
+
+def _terms(kernel: Reduce) -> int:
+    """How many terms a sum has, as far as that is known."""
+    return math.prod(as_int(i.extent) or 1 for i in kernel.reduced)
 
 
 def _chain(result: Expr, start: Expr) -> list[Expr] | None:
