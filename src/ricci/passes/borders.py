@@ -55,6 +55,8 @@ def copy_borders(
 
 def _is_worthwhile(found: Windows) -> bool:
     terms = points_of(found.kernel.reduced)
+    if found.kernel.op != "add":
+        return False
     if points_of(found.maps) < _LEAST_MAPS or terms < _LEAST_TERMS or may_be_side_by_side(found):
         return False
     size = math.prod(x.length for x in found.lines) * found.tensor.dtype.numpy().itemsize

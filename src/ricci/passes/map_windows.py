@@ -1,7 +1,9 @@
-"""Sums over windows, each over one map of its own: what they are over, and where they reach."""
+"""Sums and extremes of windows, each over one map of its own: what they are over, and where they
+reach."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +13,9 @@ from ..ir.nodes import Access, Const, Expr, Index, Local, Skip, Subscript, Tenso
 from ..ir.rewrite import accesses, free_indices
 from .rows import extent, is_known
 from .terms import factors_of
+
+OUTSIDE = {"add": 0.0, "max": -math.inf, "min": math.inf}
+"""What may be around an array of reals, instead of leaving out what is outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A sum of products over windows of `access`: `maps` are plain subscripts of it, the others
-    are `lines`."""
+    """A sum of products over windows of `access`, or their extremes: `maps` are plain subscripts of
+    it, the others are `lines`."""
 
     kernel: Reduce
     access: Access
@@ -58,12 +63,14 @@ class Windows:
 
 
 def windows_of(kernel: Reduce) -> Iterator[Windows]:
-    """The factors of a kernel that it is a sum over the windows of, and nothing else."""
-    if kernel.op != "add" or len(kernel.values) != 1 or kernel.locals or not is_known(kernel):
+    """The factors of a kernel that it is a sum over the windows of, and nothing else; or whose
+    extreme elements it finds."""
+    if len(kernel.values) != 1 or kernel.locals or not is_known(kernel):
         return
-    if kernel.condition is not None:
+    if kernel.condition is not None or kernel.op not in OUTSIDE:
         return
-    for factor in factors_of(kernel.values[0]):
+    value = kernel.values[0]
+    for factor in factors_of(value) if kernel.op == "add" else [value]:
         if isinstance(factor, Access) and not accesses(*(s.index for s in factor.subscripts)):
             found = _over(factor, kernel)
             if found is not None:

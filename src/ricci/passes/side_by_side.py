@@ -1,10 +1,10 @@
 """Windows over maps, for several maps side by side.
 
-Requires: a kernel in its final form that is a sum over windows, each over one map of its own, of
-row-major tensors. Ensures: the maps are done in groups of as many as a vector has lanes: they are
-turned round, with zeros around them, so that the elements of all maps at one place lie next to one
-another, summed up, and the results are turned back. All lanes are used then, however short a row is
-and however far its windows are apart, and no element has to be collected. Does not: choose where
+Requires: a kernel in its final form that sums up windows, each over one map of its own, or finds
+their extremes, of row-major tensors. Ensures: the maps are done in groups of as many as a vector
+has lanes: they are turned round, with a border, so that the elements of all maps at one place lie
+next to one another, and the results are turned back. All lanes are used then, however short a row
+is and however far its windows are apart, and no element has to be collected. Does not: choose where
 that is worthwhile.
 
 Example: every second of 5 by 5 neighbours in each of 672 channels of 14 by 14 elements: a row of
@@ -21,7 +21,7 @@ from ..ir import shapes
 from ..ir.loops import Group, Reduce
 from ..ir.nodes import Access, Const, Expr, Index, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, free_indices, rebuild, substitute
-from .map_windows import Windows, map_to, windows_of
+from .map_windows import OUTSIDE, Windows, map_to, windows_of
 from .partial import points_of
 from .rows import extent
 from .terms import factors_of
@@ -65,6 +65,11 @@ def _is_of_maps(found: Windows) -> bool:
     """Whether nothing but the windows depends on where a result is in its map."""
     kernel, own = found.kernel, {x.own for x in found.lines}
     others = [f for f in factors_of(kernel.values[0]) if f != found.access]
+    if (
+        any(s.rule for a in accesses(*others) for s in a.subscripts)
+        or not found.tensor.dtype.is_real
+    ):
+        return False
     exprs = [*kernel.initial, *kernel.results, *others]
     target = kernel.targets[0]
     plain = [s.index for s in target.subscripts]
@@ -140,7 +145,8 @@ def _copied(
                 places: list[Expr] = [*indices]
                 places[len(shared) + number] = shapes.add(beside, integer(start))
                 border = replace(whole, subscripts=tuple(map(Subscript, places)))
-                kernels.append(map_to(border, indices, Const(0, access.dtype), like))
+                around = Const(OUTSIDE[like.op], access.dtype)
+                kernels.append(map_to(border, indices, around, like))
     at = (shapes.sub(access.subscripts[n].index, integer(x.first)) for n, x in spans.items())
     return kernels, replace(whole, subscripts=tuple(map(Subscript, (*shared, *at, lane))))
 

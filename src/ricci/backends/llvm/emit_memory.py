@@ -75,7 +75,7 @@ def as_value(point: Point, tensor: Tensor, raw: str, vector: bool) -> Value:
 
 def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
     """The elements of an access as they are in memory."""
-    stable = tensor not in point.frame.written
+    stable, target = tensor not in point.frame.written, point.frame.target
     type, align = memory_type(tensor.dtype), width(tensor.dtype)
     if point.lanes == 1 or (address.stride == 0 and address.offsets is None):
         mask = address.mask
@@ -104,6 +104,10 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
         return point.b.load(full, place, align, stable), True
     name = f"llvm.masked.load.{tag(type, point.lanes)}.p0"
     place, on = f"ptr {address.pointer}", point.mask_text(mask)
+    count = emit_arith.first_lanes(on) if target is not None and target.narrow else None
+    if count is not None:
+        where = address.pointer
+        return emit_arith.load_first(point.b, type, point.lanes, count, where, align, stable), True
     raw = _masked_read(point, name, full, place, align, on, stable)
     return emit_arith.held(point.b, type, raw, point.lanes), True
 

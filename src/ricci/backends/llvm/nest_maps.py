@@ -1,4 +1,4 @@
-"""Which sums over windows are done for several maps side by side (`passes.side_by_side`)."""
+"""Which windows are done for several maps side by side (`passes.side_by_side`)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from .emit_access import extent_of
 from .kernels import Strides
 from .target import Target
 
-_COLLECTED = 4.0
-"""Instructions for a vector of elements that are some apart, and what it is multiplied with."""
+_APART, _PARTIAL = {False: 4.0, True: 8.0}, 5.0
+"""Instructions for a vector of elements that are some apart, and what it is multiplied with, by
+whether a processor does vectors in halves; and there for those of rows that do not fill vectors,
+since loads and stores of some lanes take many times as long as others."""
 _TURNED = {False: 6.0, True: 10.0}
 """The same to turn a vector round, by whether vectors are longer than 32 bytes."""
 _CLEARLY = 1.2
 """How many times more instructions rows must take."""
-_SHORT = 4
-"""Vectors of a row that is short, where loads and stores of some lanes take many times as long as
-others."""
 _SHARES = 2
 """Groups of maps for each core, at least."""
 
@@ -39,13 +38,12 @@ def _is_faster(found: Windows, target: Target) -> bool:
     lanes, row = target.lanes(found.tensor.dtype), extent_of(found.lines[-1].own)
     if points_of(found.maps) < _SHARES * lanes * target.cores:
         return False
-    if target.narrow:
-        return found.is_strided or (row < _SHORT * lanes and row % lanes > 0)
-    results, terms = (
-        math.prod(extent_of(x.own) for x in found.lines),
-        points_of(found.kernel.reduced),
-    )
+    if not found.is_strided and not (target.narrow and row % lanes):
+        return False
+    each = _APART[target.narrow] if found.is_strided else _PARTIAL
+    terms = points_of(found.kernel.reduced)
+    results = math.prod(extent_of(x.own) for x in found.lines)
     elements = math.prod(x.size for x in found.lines)
-    by_rows = results // row * -(-row // lanes) * terms * _COLLECTED
+    by_rows = results // row * -(-row // lanes) * terms * each
     by_lanes = ((results + elements) * _TURNED[target.long] + results * (terms + 1)) / lanes
-    return found.is_strided and by_lanes * _CLEARLY < by_rows
+    return by_lanes * _CLEARLY < by_rows
