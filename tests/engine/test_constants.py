@@ -153,3 +153,21 @@ def test_sums_of_few_terms(element: str, factor: str, moves: bool) -> None:
     want = model.compile(target="interpreter")(x)
     np.testing.assert_allclose(model.compile()(x), want, rtol=1e-5, atol=1e-5)
     assert ("scaled" in model.show("loops")) == moves
+
+
+@pytest.mark.parametrize(("index", "size"), [("i + k - 1", 20), ("i + 2 * k", 60)])
+def test_operands_with_other_indices(index: str, size: int) -> None:
+    """No constant of its own: an element may be of no term, or of many."""
+    model = ricci.parse(f"""
+        operator f {{ @input {{ x: real[20]; w: real[{size}]; }} @output {{ y: real[20]; }}
+            @lower {{ y[i,] = 0.0, i < 20;
+                y[i,] += x[|i + k - 1|,] * w[{index},], i < 20, k < 3; }} }}
+        operator g {{ @input {{ q: real[20]; }} @output {{ y: real[20]; }}
+            @lower {{ y[i,] = q[i,] * 0.125, i < 20; }} }}
+        graph G {{ @input {{ x: real[20]; }} @variable {{ w: real[{size}]; }}
+            @output {{ y: real[20]; }} @compose {{ q = f(x, w); y = g(q); }} }}""")
+    model.variables["main.G.w"] = np.arange(1.0, size + 1)
+    x = np.arange(20, dtype=np.float32)
+    want = model.compile(target="interpreter")(x)
+    np.testing.assert_allclose(model.compile(threads=1)(x), want, rtol=1e-6)
+    assert "scaled" not in model.show("loops")

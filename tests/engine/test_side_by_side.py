@@ -11,6 +11,7 @@ from ricci.backends.llvm import nest, targets
 from ricci.backends.llvm.nest_maps import by_maps
 from ricci.dtypes import Types
 from ricci.ir.loops import Reduce
+from ricci.passes.map_windows import windows_of
 from ricci.passes.pipeline import lower
 from ricci.passes.side_by_side import side_by_side
 
@@ -69,7 +70,8 @@ def test_numbers(
 ])  # fmt: skip
 def test_any_number_of_lanes(shape: tuple[int, ...], stride: int, pad: int, lanes: int) -> None:
     kernel = kernel_of(depthwise(shape, (3, 3), stride, 1, pad))
-    group = side_by_side(kernel, lanes)
+    (found,) = windows_of(kernel)
+    group = side_by_side(found, lanes)
     assert group is not None
     arrays = dict(zip("xwb", arrays_for(shape, (3, 3)), strict=True))
     want = expected(*arrays.values(), stride, 1, pad)
@@ -120,10 +122,76 @@ def test_what_is_not_done_so(element: str, factor: str, first: str) -> None:
         }}""",
         "skriptnd",
     )
-    assert side_by_side(kernel_of(model), 16) is None
+    assert all(side_by_side(found, 16) is None for found in windows_of(kernel_of(model)))
 
 
 def test_maps_that_do_not_divide() -> None:
     kernel = kernel_of(depthwise((1, 24, 14, 14), (3, 3), 2, 1, 1))
-    assert side_by_side(kernel, 16) is None
-    assert side_by_side(kernel, 8) is not None
+    (found,) = windows_of(kernel)
+    assert side_by_side(found, 16) is None
+    assert side_by_side(found, 8) is not None
+
+
+def program(inputs: str, output: str, start: str, term: str, ranges: str, terms: str) -> Model:
+    """A graph of one operator, whose result begins with a number and has more terms."""
+    names = ", ".join(p.split(":")[0].strip() for p in inputs.split(";") if p.strip())
+    return ricci.parse(
+        f"""operator f {{
+            @input {{ {inputs} }}
+            @output {{ {output} }}
+            @lower {{ {start}, {ranges}; {term}, {ranges}, {terms}; }}
+        }}
+        graph G {{
+            @input {{ {inputs} }}
+            @output {{ {output} }}
+            @compose {{ y = f({names}); }}
+        }}""",
+        "skriptnd",
+    )
+
+
+WRONG = {
+    "a line without a rule": (
+        "x: real[32,14,14]; w: real[32,5,5];", "y: real[32,7,7];", "y[c,i,j] = 0.0",
+        "y[c,i,j] += x[c,|2*i+k-2|,2*j+l-2] * w[c,k,l]", "c < 32, i < 7, j < 7", "k < 5, l < 5",
+    ),
+    "a copied border": (
+        "x: real[32,40]; w: real[32,17];", "y: real[32,40];", "y[c,i] = 0.0",
+        "y[c,i] += x[c,i+k-8] * w[c,k]", "c < 32, i < 40", "k < 17",
+    ),
+    "a maximum": (
+        "x: real[32,40];", "y: real[32,12];", "y[c,i] = -inf",
+        "y[c,i] >= x[c,2*i+k-8]", "c < 32, i < 12", "k < 17",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_indices_out_of_range(text: tuple[str, str, str, str, str, str]) -> None:
+    """What is outside, and not left out, is an error, and no zero."""
+    with pytest.raises(ricci.Error, match="E0802"):
+        model = program(*text)
+        shapes = [[int(n) for n in p.split("[")[1].rstrip("] ").split(",")]
+                  for p in text[0].split(";") if p.strip()]  # fmt: skip
+        model.compile(threads=1)(*(np.ones(s, np.float32) for s in shapes))
+
+
+def test_factors_of_terms_that_are_left_out() -> None:
+    """An index of theirs may be out of range."""
+    model = program(
+        "x: real[64,14]; w: real[64,7];", "y: real[64,3];", "y[c,i] = 0.0",
+        "y[c,i] += x[c,|2*i+k-5|] * w[c,k-1]", "c < 64, i < 3", "k < 8",
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    arrays = rng.standard_normal((64, 14), np.float32), rng.standard_normal((64, 7), np.float32)
+    want = model.compile(target="interpreter")(*arrays)
+    np.testing.assert_allclose(model.compile(threads=1)(*arrays), want, rtol=1e-5, atol=1e-5)
+
+
+def test_windows_far_apart() -> None:
+    """Most of what lies between them is not turned round."""
+    model = program(
+        "x: real[64,2048]; w: real[64,17];", "y: real[64,3];", "y[c,i] = 0.0",
+        "y[c,i] += x[c,900*i+k] * w[c,k]", "c < 64, i < 3", "k < 17",
+    )  # fmt: skip
+    assert by_maps(kernel_of(model), {}, HOST) is None

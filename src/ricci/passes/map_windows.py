@@ -91,7 +91,7 @@ def _over(access: Access, kernel: Reduce) -> Windows | None:
     first = next((n for n, (s, _) in enumerate(pairs) if shapes.as_int(s.index) is None
                   and s.index not in kernel.domain), len(pairs))  # fmt: skip
     maps = tuple(s.index for s, _ in pairs[:first] if isinstance(s.index, Index))
-    if not all(_is_inside(s, n) for s, n in pairs[:first]):
+    if not all(_is_plain(s, n) for s, n in pairs[:first]):
         return None
     lines = tuple(_line(s, shapes.as_int(n) or 0, kernel) for s, n in pairs[first:])
     found = tuple(x for x in lines if x is not None)
@@ -108,8 +108,14 @@ def _over(access: Access, kernel: Reduce) -> Windows | None:
     return Windows(kernel, access, maps, found)
 
 
-def _is_inside(subscript: Subscript, size: Expr) -> bool:
-    """Whether a subscript that is an index or a number is in range."""
+def is_inside(access: Access) -> bool:
+    """Whether an access has indices and numbers as subscripts, which are in range."""
+    pairs = zip(access.subscripts, access.tensor.shape, strict=True)
+    return all(s.rule is None and _is_plain(s, n) for s, n in pairs)
+
+
+def _is_plain(subscript: Subscript, size: Expr) -> bool:
+    """Whether a subscript is an index or a number, and in range."""
     index, whole = subscript.index, shapes.as_int(size) or 0
     last = extent(index) - 1 if isinstance(index, Index) else shapes.as_int(index)
     return last is not None and 0 <= last < whole
@@ -138,4 +144,6 @@ def _line(subscript: Subscript, size: int, kernel: Reduce) -> Line | None:
     low, high = constant + min(reach, 0), constant + max(reach, 0)
     inside = shapes.count_inside(low, high, step, extent(own[0]), size)
     last = high + step * (extent(own[0]) - 1)
+    if subscript.rule is None and not 0 <= low <= last < size:
+        return None  # which is an error where it is so
     return Line(subscript, size, low, last, inside, own[0], terms[0])

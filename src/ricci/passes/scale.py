@@ -38,6 +38,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import accesses, children, free_indices, nodes_through_locals, rebuild, walk
 from ..ir.shapes import as_int
+from .map_windows import is_inside
 
 _CLOSED = (Access, Apply, Binary, Cast, Const, Index, Select, Unary)
 """What constants are computed by."""
@@ -93,7 +94,7 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
     chain = _chain(result, accumulator)
     if chain is None:
         return kernel
-    steps, last = _steps(chain, accumulator, _Steps(constant, indices))
+    steps, last = _steps(chain, accumulator, _Steps(constant, own if is_arranged else indices))
     if steps.factor is None and steps.count < 2:
         return kernel
     value, start = kernel.values[0], kernel.initial[0]
@@ -104,7 +105,7 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
         if is_arranged:
             factor = moved.constant(f"{kernel.name}.factor", steps.factor)
             value = Binary("mul", value, factor)
-        elif not isinstance(given, Access) or any(s.rule for s in given.subscripts):
+        elif not isinstance(given, Access) or not is_inside(given):
             return kernel
         else:
             scaled = Binary("mul", given, steps.factor)

@@ -21,7 +21,7 @@ from ..ir import shapes
 from ..ir.loops import Group, Reduce
 from ..ir.nodes import Access, Const, Expr, Index, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, free_indices, rebuild, substitute
-from .map_windows import OUTSIDE, Windows, map_to, windows_of
+from .map_windows import OUTSIDE, Windows, is_inside, map_to
 from .partial import points_of
 from .rows import extent
 from .terms import factors_of
@@ -32,6 +32,9 @@ LANES = 16
 """Of a vector, at most."""
 _MOST_ELEMENTS = 1 << 12
 """Of a map: as many maps as a vector has lanes stay in a core's own cache."""
+_LANES, _APART, _PARTIAL, _TURNED = 8, 4.0, 2.5, 6.0
+"""What instructions are counted for: vectors of so many lanes; elements that are some apart, or of
+rows that do not fill vectors; and a vector that is turned round."""
 _LEAST_TERMS = 16
 """Of windows that are apart, or of short rows, from which on every target does them side by
 side."""
@@ -39,10 +42,30 @@ side."""
 
 def may_be_side_by_side(found: Windows) -> bool:
     """Whether every target does these windows side by side."""
-    if points_of(found.kernel.reduced) < _LEAST_TERMS:
+    if points_of(found.kernel.reduced) < _LEAST_TERMS or found.tensor.dtype.numpy().itemsize < 4:
         return False
-    is_short = extent(found.lines[-1].own) < LANES // 2
-    return (found.is_strided or is_short) and _are_small(found, LANES) and _is_of_maps(found)
+    if not found.is_strided and extent(found.lines[-1].own) >= LANES // 2:
+        return False
+    each = _APART if found.is_strided else _PARTIAL
+    fewer = by_lanes(found, _LANES, _TURNED) < by_rows(found, _LANES, each)
+    return fewer and _are_small(found, LANES) and _is_of_maps(found)
+
+
+def by_rows(found: Windows, lanes: int, each: float) -> float:
+    """Instructions for a map, along rows, if a vector of elements, and what it is multiplied with,
+    take so many each."""
+    row = extent(found.lines[-1].own)
+    rows = math.prod(extent(x.own) for x in found.lines) // row
+    return rows * -(-row // lanes) * points_of(found.kernel.reduced) * each
+
+
+def by_lanes(found: Windows, lanes: int, turned: float) -> float:
+    """The same side by side, if it takes so many to turn a vector round; a little more, since it
+    should be clearly fewer."""
+    results = math.prod(extent(x.own) for x in found.lines)
+    elements = math.prod(x.count for x in _spans(found.access, found).values())
+    terms = points_of(found.kernel.reduced)
+    return 1.2 * ((results + elements) * turned + results * (terms + 1)) / lanes
 
 
 def _are_small(found: Windows, lanes: int) -> bool:
@@ -53,23 +76,17 @@ def _are_small(found: Windows, lanes: int) -> bool:
     return some and extent(found.maps[-1]) % lanes == 0 and elements <= _MOST_ELEMENTS
 
 
-def side_by_side(kernel: Reduce, lanes: int) -> Group | None:
-    """The group that does `lanes` maps side by side, if the kernel can be done so."""
-    for found in windows_of(kernel):
-        if _are_small(found, lanes) and _is_of_maps(found):
-            return _group(found, lanes)
-    return None
+def side_by_side(found: Windows, lanes: int) -> Group | None:
+    """The group that does `lanes` maps side by side, if they can be done so."""
+    return _group(found, lanes) if _are_small(found, lanes) and _is_of_maps(found) else None
 
 
 def _is_of_maps(found: Windows) -> bool:
     """Whether nothing but the windows depends on where a result is in its map."""
     kernel, own = found.kernel, {x.own for x in found.lines}
     others = [f for f in factors_of(kernel.values[0]) if f != found.access]
-    if (
-        any(s.rule for a in accesses(*others) for s in a.subscripts)
-        or not found.tensor.dtype.is_real
-    ):
-        return False
+    if not all(map(is_inside, accesses(*others))) or not found.tensor.dtype.is_real:
+        return False  # where windows reach beyond an end, factors are read, too
     exprs = [*kernel.initial, *kernel.results, *others]
     target = kernel.targets[0]
     plain = [s.index for s in target.subscripts]

@@ -123,4 +123,4 @@ def choose(
     if not isinstance(kernel, Reduce) or is_open(kernel):
         return None
     chosen = contraction.choose(kernel, strides, target, constant)
-    return nest.choose(kernel, strides, target) if chosen is None else chosen
+    return nest.choose(kernel, strides, target, constant) if chosen is None else chosen

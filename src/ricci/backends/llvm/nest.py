@@ -46,17 +46,22 @@ def generate(
         return _scatter(kernel, frame)
     if isinstance(kernel, Group):
         return write_group(kernel, strides, target, constant)
-    maps = None if schedule is not None else by_maps(kernel, strides, target)
+    maps = None if schedule is not None else by_maps(kernel, strides, target, constant)
     if maps is not None:
         return write_group(maps, strides, target, constant)
     return _reduce(kernel, frame, target, schedule)
 
 
-def choose(kernel: Reduce, strides: Strides, target: Target) -> Nest | None:
+def choose(
+    kernel: Reduce,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor] = frozenset(),
+) -> Nest | None:
     """The schedule of a kernel for which none is given; None if there is nothing to do."""
     if _is_empty(kernel.domain) or plan_turned(kernel, Frame(strides), target) is not None:
         return None
-    if by_maps(kernel, strides, target) is not None:
+    if by_maps(kernel, strides, target, constant) is not None:
         return None
     kernel, plan = _planned(kernel, Frame(strides), target)
     return schedule_of(kernel, plan)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Container
 
 from ...ir.loops import Group, Reduce
+from ...ir.nodes import Tensor
 from ...passes.map_windows import Windows, windows_of
 from ...passes.partial import points_of
-from ...passes.side_by_side import may_be_side_by_side, side_by_side
+from ...passes.side_by_side import by_lanes, by_rows, may_be_side_by_side, side_by_side
 from .emit_access import extent_of
 from .kernels import Strides
 from .target import Target
@@ -18,19 +19,22 @@ whether a processor does vectors in halves; and there for those of rows that do 
 since loads and stores of some lanes take many times as long as others."""
 _TURNED = {False: 6.0, True: 10.0}
 """The same to turn a vector round, by whether vectors are longer than 32 bytes."""
-_CLEARLY = 1.2
-"""How many times more instructions rows must take."""
 _SHARES = 2
 """Groups of maps for each core, at least."""
 
 
-def by_maps(kernel: Reduce, strides: Strides, target: Target) -> Group | None:
-    """The group that does the maps of a kernel side by side, if that takes less time."""
-    found = next(windows_of(kernel), None)
-    if found is None or any(t in strides for t in found.tensors()):
-        return None
-    if may_be_side_by_side(found) or _is_faster(found, target):
-        return side_by_side(kernel, target.lanes(found.tensor.dtype))
+def by_maps(
+    kernel: Reduce, strides: Strides, target: Target, constant: Container[Tensor] = ()
+) -> Group | None:
+    """The group that does the maps of a kernel side by side, if that takes less time. Those of
+    `constant` tensors are not turned round in each call."""
+    for found in windows_of(kernel):
+        if found.tensor in constant or any(t in strides for t in found.tensors()):
+            continue
+        if may_be_side_by_side(found) or _is_faster(found, target):
+            group = side_by_side(found, target.lanes(found.tensor.dtype))
+            if group is not None:
+                return group
     return None
 
 
@@ -41,9 +45,4 @@ def _is_faster(found: Windows, target: Target) -> bool:
     if not found.is_strided and not (target.narrow and row % lanes):
         return False
     each = _APART[target.narrow] if found.is_strided else _PARTIAL
-    terms = points_of(found.kernel.reduced)
-    results = math.prod(extent_of(x.own) for x in found.lines)
-    elements = math.prod(x.size for x in found.lines)
-    by_rows = results // row * -(-row // lanes) * terms * each
-    by_lanes = ((results + elements) * _TURNED[target.long] + results * (terms + 1)) / lanes
-    return by_lanes * _CLEARLY < by_rows
+    return by_lanes(found, lanes, _TURNED[target.long]) < by_rows(found, lanes, each)
