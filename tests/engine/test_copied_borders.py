@@ -52,6 +52,28 @@ def expected(
     return (total + b.reshape(1, -1, *[1] * count)).astype(np.float32)
 
 
+def arrays_for(shape: tuple[int, ...], size: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = (shape, (shape[1], 1, *size), (shape[1],))
+    return [rng.standard_normal(s, np.float32) for s in shapes]
+
+
+def check_numbers(
+    model: Model,
+    shape: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: int,
+    dilation: int,
+    pad: int,
+    target: str,
+) -> None:
+    arrays = arrays_for(shape, size)
+    want = expected(*arrays, stride, dilation, pad)
+    for threads in (1, 2):
+        got = model.compile(threads=threads, target=target)(*arrays)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)
+
+
 def copies(model: Model) -> int:
     return sum(isinstance(k, Group) for k in lower(model.graph, {}, Types()).kernels)
 
@@ -82,14 +104,7 @@ def test_numbers(
 ) -> None:
     model = depthwise(shape, size, stride, dilation, pad)
     assert copies(model) == 1
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(shape, np.float32)
-    w = rng.standard_normal((shape[1], 1, *size), np.float32)
-    b = rng.standard_normal(shape[1], np.float32)
-    want = expected(x, w, b, stride, dilation, pad)
-    for threads in (1, 2):
-        got = model.compile(threads=threads, target=target)(x, w, b)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)
+    check_numbers(model, shape, size, stride, dilation, pad, target)
 
 
 @pytest.mark.parametrize(

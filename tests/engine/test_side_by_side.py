@@ -16,7 +16,7 @@ from ricci.passes.pipeline import lower
 from ricci.passes.side_by_side import side_by_side
 
 from .running import HOST, run_code, runnable_targets
-from .test_copied_borders import depthwise, expected
+from .test_copied_borders import arrays_for, check_numbers, depthwise, expected
 
 CASES = [
     # shape, window, stride, dilation, padding
@@ -39,12 +39,6 @@ def kernel_of(model: Model) -> Reduce:
     return kernel
 
 
-def arrays_for(shape: tuple[int, ...], size: tuple[int, ...]) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    shapes = (shape, (shape[1], 1, *size), (shape[1],))
-    return [rng.standard_normal(s, np.float32) for s in shapes]
-
-
 @pytest.mark.parametrize("target", runnable_targets())
 @pytest.mark.parametrize(("shape", "size", "stride", "dilation", "pad"), CASES)
 def test_numbers(
@@ -57,11 +51,7 @@ def test_numbers(
 ) -> None:
     model = depthwise(shape, size, stride, dilation, pad)
     assert by_maps(kernel_of(model), {}, HOST) is not None
-    arrays = arrays_for(shape, size)
-    want = expected(*arrays, stride, dilation, pad)
-    for threads in (1, 2):
-        got = model.compile(threads=threads, target=target)(*arrays)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)
+    check_numbers(model, shape, size, stride, dilation, pad, target)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])

@@ -214,7 +214,6 @@ class Costs:
             cycles = cycles + read * (farther if far else each)
         else:
             each = _DEEP_L2[plan.vector_source] if plan.is_deep else _FROM_L2[target.wide]
-            each = max(each, 0.8) if target.narrow else each
             again = (read * plan.lanes - columns * depth) / line * each
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)
             cycles = cycles + np.where(near, 0.0, again)

@@ -24,7 +24,7 @@ from .mathlib_core import Reals
 from .nest_choice import choice_of, dtypes_of, with_steps
 from .nest_phase import runs_of
 from .nest_plan import Plan, written_out
-from .nest_share import shares_of
+from .nest_share import divided, points_within, shares_of
 from .nest_stream import write_streamed
 from .nest_tiles import Tiles, steps_of, tiles_of
 from .nest_uses import Loop, interior
@@ -109,9 +109,9 @@ class LoopNest(ABC):
             number = loop.index
             block = "0"
             if plan.blocks > 1:
-                block, number = self._divide(number, self.shares.blocks)
+                block, number = divided(self.b, number, self.shares.blocks)
             for x in reversed(plan.outer[: plan.leading]):
-                value, number = self._divide(number, self.frame.count(x.extent))
+                value, number = divided(self.b, number, self.frame.count(x.extent))
                 places[x.index] = Place(value)
             self._blocked(places, block)
 
@@ -121,16 +121,11 @@ class LoopNest(ABC):
         """All of it at some points of further indices, `block` of the last, given by a number; if
         there is one of the last, `before` is the value before it."""
         places = {x: Place(None, 0) for x in self.plan.fixed}
-        extent = extent_of(shared[-1])
-        value, number = self._divide(number, -(-extent // block))
-        begin = self.b.pure(f"mul nuw nsw i64 {value}, {block}", value)
-        end = self._least(self.b.pure(f"add nuw nsw i64 {begin}, {block}", begin), extent)
-        for x in reversed(shared[:-1]):
-            value, number = self._divide(number, extent_of(x))
-            places[x] = Place(value)
+        others, begin, end = points_within(self.b, shared, number, block)
+        places |= others
         if before is not None:
             places[before] = Place(begin, -1)
-        rows = [Loop(shared[-1], extent), *self.plan.outer]
+        rows = [Loop(shared[-1], extent_of(shared[-1])), *self.plan.outer]
         body = partial(self._rows, places, rows, (begin, end), {})
         write_streamed(self.kernel, self.plan, self.frame, body)
 
@@ -142,11 +137,6 @@ class LoopNest(ABC):
         scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {pieces}", chunk, str(pieces))
         parts = chunks if isinstance(chunks, int) else counts.most(self.b, chunks, 1)
         return self.b.pure(f"udiv i64 {scaled}, {parts}", scaled, str(parts))
-
-    def _divide(self, number: str, extent: Bound) -> tuple[str, str]:
-        """Remainder and quotient."""
-        rest = self.b.pure(f"urem i64 {number}, {extent}", number, str(extent))
-        return rest, self.b.pure(f"udiv i64 {number}, {extent}", number, str(extent))
 
     def _blocked(self, places: Places, block: str) -> None:
         """The loops after the leading ones; the first of them in blocks."""

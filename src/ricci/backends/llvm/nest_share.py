@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...ir.nodes import Index
 from . import counts
+from .builder import Builder
 from .counts import Count
-from .emit import Frame
+from .emit import Frame, Place
+from .emit_access import extent_of
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, Plan
 from .nest_uses import Loop
 
@@ -84,3 +87,24 @@ def write_count(chunks: Count, frame: Frame) -> str:
     """The function `kernel.count`, on a frame made for it."""
     frame.builder.line(f"ret i64 {chunks}")
     return frame.builder.text()
+
+
+def points_within(
+    b: Builder, shared: Sequence[Index], number: str, block: int
+) -> tuple[dict[Index, Place], str, Count]:
+    """Where some points of indices are, `block` of the last, given by a number: the others' places,
+    and from where to where the last goes."""
+    extent, places = extent_of(shared[-1]), dict[Index, Place]()
+    value, number = divided(b, number, -(-extent // block))
+    begin = b.pure(f"mul nuw nsw i64 {value}, {block}", value)
+    end = counts.least(b, b.pure(f"add nuw nsw i64 {begin}, {block}", begin), extent)
+    for x in reversed(shared[:-1]):
+        value, number = divided(b, number, extent_of(x))
+        places[x] = Place(value)
+    return places, begin, end
+
+
+def divided(b: Builder, number: str, extent: Count) -> tuple[str, str]:
+    """Remainder and quotient."""
+    rest = b.pure(f"urem i64 {number}, {extent}", number, str(extent))
+    return rest, b.pure(f"udiv i64 {number}, {extent}", number, str(extent))

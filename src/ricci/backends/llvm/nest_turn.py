@@ -17,10 +17,11 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Access, Index
 from .builder import Builder
 from .emit import Frame, Place
-from .emit_access import Linear, extent_of
+from .emit_access import Linear
 from .emit_memory import as_value, prefetch
 from .emit_types import memory_type, width, with_lanes
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, lanes_of
+from .nest_share import divided, points_within
 from .nest_stream import is_wanted, write_either_way
 from .nest_uses import Loop, Use, is_dynamic, loops_of, uses_of
 from .target import LINE, Target
@@ -260,13 +261,7 @@ class TurnNest:
 
     def emit_within(self, shared: Sequence[Index], number: str, block: int) -> None:
         """All of it at some points of further indices, `block` of the last, given by a number."""
-        extent, places = extent_of(shared[-1]), dict[Index, Place]()
-        value, number = self._divide(number, -(-extent // block))
-        begin = self.b.pure(f"mul nuw nsw i64 {value}, {block}", value)
-        end = self._least(self.b.pure(f"add nuw nsw i64 {begin}, {block}", begin), extent)
-        for x in reversed(shared[:-1]):
-            value, number = self._divide(number, extent_of(x))
-            places[x] = Place(value)
+        places, begin, end = points_within(self.b, shared, number, block)
         with self.b.loop(begin, end) as point:
             self._pieces("0", str(self.pieces), {**places, shared[-1]: Place(point.index)})
 
@@ -286,7 +281,7 @@ class TurnNest:
                 if x.index in blocks:
                     ranges[x.index], number = self._range(number, x, *blocks[x.index])
                 else:
-                    value, number = self._divide(number, known(x))
+                    value, number = divided(self.b, number, known(x))
                     places[x.index] = Place(value)
             near = None if plan.near is None else ranges[plan.near.index]
             self._block(places, ranges[plan.along.index], near, ranges[plan.across.index])
@@ -295,15 +290,10 @@ class TurnNest:
         scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {self.pieces}", chunk)
         return self.b.pure(f"udiv i64 {scaled}, {self.chunks}", scaled)
 
-    def _divide(self, number: str, extent: int) -> tuple[str, str]:
-        """Remainder and quotient."""
-        rest = self.b.pure(f"urem i64 {number}, {extent}", number)
-        return rest, self.b.pure(f"udiv i64 {number}, {extent}", number)
-
     def _range(self, number: str, loop: Loop, side: int, block: int) -> tuple[tuple[str, str], str]:
         """The tiles of a loop in one block, from and to, and the number of the other blocks."""
         tiles = -(-known(loop) // side)
-        value, number = self._divide(number, -(-tiles // block))
+        value, number = divided(self.b, number, -(-tiles // block))
         begin = self.b.pure(f"mul nuw nsw i64 {value}, {block}", value)
         end = self.b.pure(f"add nuw nsw i64 {begin}, {block}", begin)
         return (begin, self._least(end, tiles)), number
