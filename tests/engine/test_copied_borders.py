@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,10 +18,19 @@ from ricci.passes.pipeline import lower
 from .running import runnable_targets
 
 
-def depthwise(
-    shape: tuple[int, ...], size: tuple[int, ...], stride: int, dilation: int, pad: int
-) -> Model:
-    """A filter for each channel of `[batch, channels, ...]`; what is around is zero."""
+class Case(NamedTuple):
+    """A filter for each channel of an array `[batch, channels, ...]`."""
+
+    shape: tuple[int, ...]
+    size: tuple[int, ...]
+    stride: int
+    dilation: int
+    pad: int
+
+
+def depthwise(case: Case) -> Model:
+    """The convolution; what is around is zero."""
+    shape, size, stride, dilation, pad = case
     channels = shape[1]
     pairs = zip(shape[2:], size, strict=True)
     out = (*shape[:2], *((n + 2 * pad - dilation * (k - 1) - 1) // stride + 1 for n, k in pairs))
@@ -36,9 +46,15 @@ def depthwise(
     )
 
 
-def expected(
-    x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int, dilation: int, pad: int
-) -> np.ndarray:
+def arrays_for(case: Case) -> list[np.ndarray]:
+    channels, rng = case.shape[1], np.random.default_rng(0)
+    shapes = (case.shape, (channels, 1, *case.size), (channels,))
+    return [rng.standard_normal(s, np.float32) for s in shapes]
+
+
+def expected(case: Case) -> np.ndarray:
+    """The result for these arrays, in float64 until the end."""
+    (x, w, b), (*_, stride, dilation, pad) = arrays_for(case), case
     axes, count = tuple(range(2, x.ndim)), x.ndim - 2
     padded = np.pad(x.astype(np.float64), [(0, 0)] * 2 + [(pad, pad)] * count)
     reach = tuple(dilation * (k - 1) + 1 for k in w.shape[2:])
@@ -52,23 +68,8 @@ def expected(
     return (total + b.reshape(1, -1, *[1] * count)).astype(np.float32)
 
 
-def arrays_for(shape: tuple[int, ...], size: tuple[int, ...]) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    shapes = (shape, (shape[1], 1, *size), (shape[1],))
-    return [rng.standard_normal(s, np.float32) for s in shapes]
-
-
-def check_numbers(
-    model: Model,
-    shape: tuple[int, ...],
-    size: tuple[int, ...],
-    stride: int,
-    dilation: int,
-    pad: int,
-    target: str,
-) -> None:
-    arrays = arrays_for(shape, size)
-    want = expected(*arrays, stride, dilation, pad)
+def check_numbers(case: Case, target: str) -> None:
+    arrays, want, model = arrays_for(case), expected(case), depthwise(case)
     for threads in (1, 2):
         got = model.compile(threads=threads, target=target)(*arrays)
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)
@@ -79,32 +80,23 @@ def copies(model: Model) -> int:
 
 
 CASES = [
-    # shape, window, stride, dilation, padding
-    ((1, 40, 14, 14), (7, 7), 1, 1, 3),
-    ((2, 16, 9, 21), (5, 5), 1, 1, 2),
-    ((1, 33, 13, 17), (5, 5), 2, 1, 2),
-    ((1, 20, 19, 23), (5, 5), 1, 2, 4),
-    ((1, 17, 40, 40), (7, 7), 3, 1, 3),
-    ((1, 24, 5, 50), (4, 6), 1, 1, 3),
-    ((2, 16, 6, 7, 18), (3, 3, 3), 1, 1, 1),
-    ((3, 16, 100), (31,), 1, 1, 15),
+    Case((1, 40, 14, 14), (7, 7), 1, 1, 3),
+    Case((2, 16, 9, 21), (5, 5), 1, 1, 2),
+    Case((1, 33, 13, 17), (5, 5), 2, 1, 2),
+    Case((1, 20, 19, 23), (5, 5), 1, 2, 4),
+    Case((1, 17, 40, 40), (7, 7), 3, 1, 3),
+    Case((1, 24, 5, 50), (4, 6), 1, 1, 3),
+    Case((2, 16, 6, 7, 18), (3, 3, 3), 1, 1, 1),
+    Case((3, 16, 100), (31,), 1, 1, 15),
 ]
 """Each has enough channels, terms, and results whose windows reach beyond an end."""
 
 
 @pytest.mark.parametrize("target", runnable_targets())
-@pytest.mark.parametrize(("shape", "size", "stride", "dilation", "pad"), CASES)
-def test_numbers(
-    shape: tuple[int, ...],
-    size: tuple[int, ...],
-    stride: int,
-    dilation: int,
-    pad: int,
-    target: str,
-) -> None:
-    model = depthwise(shape, size, stride, dilation, pad)
-    assert copies(model) == 1
-    check_numbers(model, shape, size, stride, dilation, pad, target)
+@pytest.mark.parametrize("case", CASES)
+def test_numbers(case: Case, target: str) -> None:
+    assert copies(depthwise(case)) == 1
+    check_numbers(case, target)
 
 
 @pytest.mark.parametrize(
@@ -117,11 +109,11 @@ def test_numbers(
     ],
 )
 def test_what_is_not_copied(shape: tuple[int, ...], size: tuple[int, ...], pad: int) -> None:
-    assert copies(depthwise(shape, size, 1, 1, pad)) == 0
+    assert copies(depthwise(Case(shape, size, 1, 1, pad))) == 0
 
 
 def test_infinite_elements_stay_where_windows_have_them() -> None:
-    model = depthwise((1, 16, 12, 12), (5, 5), 1, 1, 2)
+    model = depthwise(Case((1, 16, 12, 12), (5, 5), 1, 1, 2))
     x = np.ones((1, 16, 12, 12), np.float32)
     x[0, 3, 6, 6] = np.inf
     w, b = np.ones((16, 1, 5, 5), np.float32), np.zeros(16, np.float32)

@@ -139,8 +139,8 @@ def _group(found: Windows, lanes: int) -> Group:
 def _copied(
     access: Access, found: Windows, shared: Sequence[Index], lane: Index, place: Places
 ) -> tuple[list[Reduce], Access]:
-    """The kernels that turn maps round, with a border of zeros where windows reach beyond their
-    ends, and what is read instead of an access."""
+    """The kernels that turn maps round, with a border where windows reach beyond their ends,
+    and what is read instead of an access."""
     like, spans = found.kernel, _spans(access, found)
     inner = {n: Index(f"i_{n}", integer(x.count)) for n, x in spans.items()}
     rows = [Index(f"i_{n}", integer(x.length)) for n, x in spans.items()]

@@ -53,8 +53,8 @@ _COLUMNS_IN_PLACE, _ROW_IN_PLACE = 0.45, 1.2
 """Cycles per vector of columns in place that a core's caches hold; for a single row, which waits
 for each of them, where prepared ones would come as fast as it computes."""
 _FROM_MEMORY = 7.0
-"""More of them where no cache keeps the columns and a core looks ahead only itself, where it
-computes for so long that rows of one panel that are asked for cost nothing."""
+"""More of them that no cache keeps, where vectors are done in halves: nothing asks for columns
+there, while rows that are asked for come as fast as they are needed."""
 _FAR_ROWS = 3.5
 """The same of prepared rows, for each panel of columns that meets them, where a core is wide and
 the third cache near: others compute meanwhile, or have more in the second."""

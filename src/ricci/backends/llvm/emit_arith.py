@@ -18,6 +18,7 @@ from .emit_types import (
     vector_type,
     width,
     with_lanes,
+    with_zeros,
 )
 
 if TYPE_CHECKING:
@@ -502,11 +503,8 @@ def load_first(
 ) -> str:
     """A vector of so many elements, and zeros, by a shorter load: where those under a mask take as
     long as several others (Zen 1)."""
-    full, part = with_lanes(scalar, lanes), with_lanes(scalar, count)
-    value = b.load(part, start, align, stable)
-    if count == 1:
-        return b.pure(f"insertelement {full} zeroinitializer, {part} {value}, i64 0", value)
-    return _shuffle(b, part, value, "zeroinitializer", [min(k, count) for k in range(lanes)])
+    value = b.load(with_lanes(scalar, count), start, align, stable)
+    return b.pure(with_zeros(scalar, lanes, value, count), value)
 
 
 def store_first(

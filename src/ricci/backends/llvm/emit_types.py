@@ -105,6 +105,16 @@ def mantissa(dtype: DType) -> int:
     return _MANTISSA[dtype]
 
 
+def with_zeros(scalar: str, lanes: int, value: str, count: int) -> str:
+    """The instruction that makes a vector of `count` lanes a longer one, whose others are zeros."""
+    first = with_lanes(scalar, count)
+    if count == 1:
+        full = with_lanes(scalar, lanes)
+        return f"insertelement {full} zeroinitializer, {first} {value}, i64 0"
+    picks = ", ".join(f"i32 {min(k, count)}" for k in range(lanes))
+    return f"shufflevector {first} {value}, {first} zeroinitializer, <{lanes} x i32> <{picks}>"
+
+
 def some_lanes(scalar: str, lanes: int, value: str, first: int, count: int) -> str:
     """The instruction that takes some neighbouring lanes of a vector."""
     full = with_lanes(scalar, lanes)

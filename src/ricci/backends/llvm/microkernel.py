@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...dtypes import DType
-from .emit_types import scalar_type, some_lanes, tag, width, with_lanes
+from .emit_types import scalar_type, some_lanes, tag, width, with_lanes, with_zeros
 from .target import LINE
 from .tile_step import PREFETCH, TileStep
 from .words import HIGH_BITS, Words
@@ -288,15 +288,10 @@ class _Writer:
 
     def _first_lanes(self, name: str, count: int) -> list[str]:
         """The load of so many elements; zeros are in the other lanes."""
-        v, first = self.vector, with_lanes(self.scalar, count)
-        load = f"{name}.some = load {first}, ptr {name}.p, align {self.align}"
-        if count == 1:
-            return [load, f"{name} = insertelement {v} zeroinitializer, {first} {name}.some, i64 0"]
-        lanes = ", ".join(f"i32 {min(k, count)}" for k in range(self.tile.lanes))
+        first = with_lanes(self.scalar, count)
         return [
-            load,
-            f"{name} = shufflevector {first} {name}.some, {first} zeroinitializer, "
-            f"<{self.tile.lanes} x i32> <{lanes}>",
+            f"{name}.some = load {first}, ptr {name}.p, align {self.align}",
+            f"{name} = {with_zeros(self.scalar, self.tile.lanes, f'{name}.some', count)}",
         ]
 
     def _sums(self) -> list[str]:
