@@ -367,7 +367,7 @@ class _Packer:
             if guard is not point:
                 full, bits = with_lanes(self.scalar, step.lanes), with_lanes("i1", step.lanes)
                 holds = guard.mask_text(guard.mask)
-                zero = splat("0", self.scalar, step.lanes)
+                zero = splat(literal(0, self.packing.dtype), self.scalar, step.lanes)
                 text = f"select {bits} {holds}, {full} {value}, {full} {zero}"
                 value = self.b.pure(text, holds, value)
             self._store(step, value, to)
@@ -377,9 +377,12 @@ class _Packer:
     def _is_in_memory(self, places: Places, step: Step) -> str | None:
         """Whether all lanes, those that are not there and those that a guard leaves out, too, are
         elements of their tensors, which can be read. None if it is not known, or does not matter:
-        only of few bytes are some lanes read one by one, as no instruction does it."""
-        reads = accesses(self.value)
-        if step.lanes == 1 or self.b.scales or all(width(a.dtype) > 2 for a in reads):
+        only of few bytes are some lanes read one by one, as no instruction does it, and where
+        vectors are done in halves, reads under a mask take as long as several others."""
+        reads, target = accesses(self.value), self.frame.target
+        is_slow = target is not None and target.narrow
+        is_slow = is_slow or any(width(a.dtype) <= 2 for a in reads)
+        if step.lanes == 1 or self.b.scales or not is_slow:
             return None
         if any(_may_fail(node) for node in nodes_through_locals(self.value)):
             return None
@@ -441,27 +444,36 @@ def _strided(point: Point, access: Access) -> str | None:
     stride, lanes, b = address.stride, point.lanes, point.b
     if address.offsets is not None or not 2 <= stride <= MOST_STRIDE:
         return None
-    scalar, mask = scalar_type(access.dtype), point.mask_text(address.mask)
+    scalar, align = scalar_type(access.dtype), width(access.dtype)
+    full, last = with_lanes(scalar, lanes), (lanes - 1) * stride
+    result = "poison"
+    for part in range(last // lanes + 1):
+        picked = [k for k in range(lanes) if k * stride // lanes == part]
+        if not picked:
+            continue
+        # nothing after the last element is read
+        first = min(part * lanes, last - lanes + 1) if address.mask.is_full else part * lanes
+        at = b.pure(f"getelementptr {scalar}, ptr {address.pointer}, i64 {first}", address.pointer)
+        if address.mask.is_full:
+            value = b.load(full, at, align, stable=False)
+        else:
+            wanted = [lanes] * lanes
+            for k in picked:
+                wanted[k * stride - first] = k
+            value = _some(point, scalar, at, align, address.mask, wanted)
+        picks = [k * stride - first if k in picked else lanes + k for k in range(lanes)]
+        result = _shuffle(b, full, value, result, picks)
+    return result
+
+
+def _some(point: Point, scalar: str, at: str, align: int, mask: Mask, wanted: list[int]) -> str:
+    """A vector of which element `e` is read where lane `wanted[e]` is on."""
+    b, lanes = point.b, point.lanes
     full, bits = with_lanes(scalar, lanes), with_lanes("i1", lanes)
+    on = _shuffle(b, bits, point.mask_text(mask), "zeroinitializer", wanted)
     name = f"llvm.masked.load.{tag(scalar, lanes)}.p0"
     b.declare(f"declare {full} @{name}(ptr, i32, {bits}, {full})")
-    result = "poison"
-    for part in range(((lanes - 1) * stride) // lanes + 1):
-        elements = range(part * lanes, part * lanes + lanes)
-        wanted = [
-            e // stride if e % stride == 0 and e < lanes * stride else lanes for e in elements
-        ]
-        on = _shuffle(b, bits, mask, "zeroinitializer", wanted)
-        at = b.pure(
-            f"getelementptr {scalar}, ptr {address.pointer}, i64 {part * lanes}", address.pointer
-        )
-        align = width(access.dtype)
-        text = f"call {full} @{name}(ptr {at}, i32 {align}, {bits} {on}, {full} zeroinitializer)"
-        picks = [
-            lanes + k if k * stride // lanes != part else k * stride % lanes for k in range(lanes)
-        ]
-        result = _shuffle(b, full, b.op(text), result, picks)
-    return result
+    return b.op(f"call {full} @{name}(ptr {at}, i32 {align}, {bits} {on}, {full} zeroinitializer)")
 
 
 def _shuffle(b: Builder, full: str, first: str, second: str, picks: list[int]) -> str:
