@@ -118,6 +118,20 @@ def test_exponentials_at_borders(dtype: DType, lanes: int, scales: bool) -> None
     assert worst(got, np.exp(x.astype(np.longdouble))) < ULPS
 
 
+@pytest.mark.parametrize(("dtype", "lanes"), CASES, ids=["f32", "f64", "scalar"])
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
+def test_exponentials_of_what_is_at_most_zero(dtype: DType, lanes: int, scales: bool) -> None:
+    ends = np.array([0.0, -0.0, -np.inf, np.nan, -3e38, -1e-45, -104.7, -104.6, -103.9, -87.4])
+    near = _borders(2 / np.log(2), 310, dtype)
+    x = np.concatenate([np.tile(ends, 8), near[near <= 0], points(dtype.numpy())])
+    x = np.minimum(x, 0)[: len(x) // 16 * 16].astype(dtype.numpy())
+    got = call(mathlib.EXP_BELOW, dtype, lanes, x, scales=scales)
+    assert worst(got, np.exp(x.astype(np.longdouble))) < ULPS
+    assert set(got[x == -np.inf]) == {0.0}
+    assert set(got[x == 0]) == {1.0}
+
+
 @pytest.mark.parametrize("scales", SCALES)
 def test_tanh_at_borders(scales: bool) -> None:
     x = np.concatenate([_borders(32, 400, DType.FLOAT32), _borders(1, 64, DType.FLOAT32)])

@@ -363,9 +363,13 @@ class ContractionWriter:
             return 0
         if plan.broadcast_source == "prepared":
             target = self.frame.target
-            comes_in_time = target is not None and target.narrow and (
-                plan.lane_block > plan.panel
-                or plan.broadcast.extent * plan.depth.extent * self.bytes <= target.shared
+            comes_in_time = (
+                target is not None
+                and target.narrow
+                and (
+                    plan.lane_block > plan.panel
+                    or plan.broadcast.extent * plan.depth.extent * self.bytes <= target.shared
+                )
             )
             return 0 if comes_in_time else ahead_of(a_step, dtype)
         direct = plan.broadcast_source == "direct" and a_step == 1 and a_row > 1

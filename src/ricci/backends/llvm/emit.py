@@ -44,6 +44,7 @@ from .emit_access import (
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
 from .emit_quotient import QUOTIENTS, quotients
 from .emit_types import literal, memory_type, scalar_type, splat, vector_type, with_lanes
+from .group_peaks import Peaks, is_at_most_zero
 from .kernels import Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
 from .steps import Site
@@ -85,6 +86,8 @@ class Frame:
         """Whether the function waits until these are there; else its caller does."""
         self.reread: frozenset[Tensor] = frozenset()
         """Tensors that are read again as soon as they are written."""
+        self.peaks: Peaks = {}
+        """Tensors of largest elements."""
 
     def counting(self) -> Frame:
         """The function that says how many chunks there are: it reads the same table."""
@@ -100,7 +103,7 @@ class Frame:
         other.builder = Builder(name, arguments, "internal void", "noinline")
         other.builder.scales = self.builder.scales
         other.tensors, other.symbols, other.sites = self.tensors, self.symbols, self.sites
-        other.local = self.local
+        other.local, other.peaks = self.local, self.peaks
         return other
 
     def strides(self, tensor: Tensor) -> tuple[Size, ...]:
@@ -386,8 +389,10 @@ class Point:
         values = [self.value(x) for x in expr.arguments]
         texts, vector, _ = self.common(*values)
         lanes = self.lanes if vector else 1
-        dtype = values[0].dtype
-        return Value(mathlib.function(self.b, expr.function, texts, dtype, lanes), dtype, vector)
+        dtype, name = values[0].dtype, str(expr.function)
+        if name == "exp" and is_at_most_zero(expr.arguments[0], self.frame.peaks):
+            name = mathlib.EXP_BELOW
+        return Value(mathlib.function(self.b, name, texts, dtype, lanes), dtype, vector)
 
     def test(self, exprs: Iterable[Expr]) -> None:
         """Find what fails in expressions, wanted or not, before anything else does."""

@@ -16,6 +16,8 @@ from . import mathlib_exp, mathlib_special
 from .builder import Builder
 from .mathlib_core import Reals
 
+EXP_BELOW = "exp of what is at most zero"
+
 
 def function(b: Builder, name: str, arguments: Sequence[str], dtype: DType, lanes: int) -> str:
     """The value of a built-in function; the arguments are of one dtype."""
@@ -107,6 +109,7 @@ _DIRECT: dict[str, Callable[..., str]] = {
 
 _SINGLE: dict[str, Callable[..., str]] = {
     "exp": mathlib_exp.exp,
+    EXP_BELOW: mathlib_exp.exp_below,
     "exp2": mathlib_exp.exp2,
     "exp10": mathlib_exp.exp10,
     "expm1": mathlib_exp.expm1,

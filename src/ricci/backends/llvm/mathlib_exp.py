@@ -67,8 +67,24 @@ def _exp_by_squares(r: Reals, x: str, high: float) -> str:
     first, second = tables.LN2_32
     t = r.fma(j, r.const(-2 * first), within)
     terms = [c * 4.0**shift for c in (1.0, 1.0, *tables.EXP32_WIDE)]
-    p = r.split_polynomial(r.fma(j, r.const(-2 * second), t), terms)
+    p = r.polynomial(r.fma(j, r.const(-2 * second), t), terms)
     return r.mul(r.mul(p, scale), scale)
+
+
+def exp_below(r: Reals, x: str) -> str:
+    """`exp(x)` for `x` at most 0: `2**k * exp(t)` with `|t| <= ln 2 / 2`. What is multiplied with
+    `2**k` has a part of it beforehand, so that the rest is a normal number for all `k` but the
+    least, where it is 0."""
+    if r.picks or r.bits != 32:
+        return exp(r, x)
+    least, (first, second) = -151, tables.LN2_32
+    shift = least + r.bias
+    low = r.const(least * math.log(2))
+    within = r.select(r.test("olt", x, low), low, x)  # NaN stays
+    k, scale = r.nearest_power(within, 1 / math.log(2), shift)
+    t = r.fma(k, r.const(-second), r.fma(k, r.const(-first), within))
+    terms = [c * 2.0**shift for c in (1.0, 1.0, *tables.EXP32)]
+    return r.mul(r.polynomial(t, terms), scale)
 
 
 def _near_one(r: Reals, t: str) -> str:

@@ -29,6 +29,7 @@ from .emit_parts import FAIL, Kept
 from .emit_types import width
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
+from .group_peaks import peaks_of
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
@@ -108,6 +109,7 @@ class _Writer:
         """The kernels that are done piece by piece of each point."""
         self.frame = Frame(strides, target)
         self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
+        self.frame.peaks = peaks_of(group.kernels)
         self.late = self._late()
         if self.late is not None:
             self.block = self._late_rows()

@@ -32,8 +32,9 @@ CHUNK_NS = 4000.0
 """Work below which a chunk is not worth handing to another thread."""
 _FEW_CHUNKS = 8
 """Chunks that are enough for the rows of a tile to stay together: alone they share nothing."""
-_FEW = 3
-"""Vectors at once where there are functions and few registers: no room for the values of more."""
+_FEW, _LEAN = 3, frozenset(("exp", "exp2", "tanh"))
+"""Vectors at once where there are functions and few registers: no room for the values of more. Save
+for functions that need two values at a time, with which even more is done at once."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
 _MOST_TERMS = 150
@@ -200,8 +201,9 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
         return
     outputs = max(len(kernel.accumulators), 1)
     room = max(target.registers // 2 // outputs, 1)
-    if target.registers < 32 and any(isinstance(x, Apply) for x in _nodes(kernel)):
-        room = min(room, _FEW)
+    if target.registers < 32:
+        functions = {x.function for x in _nodes(kernel) if isinstance(x, Apply)}
+        room = room if functions <= _LEAN else min(room, _FEW)
     if plan.over_reduced:
         plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
         if plan.outer and are_together(kernel, plan, uses, plan.outer[-1]):
