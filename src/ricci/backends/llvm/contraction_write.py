@@ -362,18 +362,18 @@ class ContractionWriter:
         if self.form.words is not None or plan.asks_ahead:
             return 0
         if plan.broadcast_source == "prepared":
-            target = self.frame.target
-            comes_in_time = (
-                target is not None
-                and target.narrow
-                and (
-                    plan.lane_block > plan.panel
-                    or plan.broadcast.extent * plan.depth.extent * self.bytes <= target.shared
-                )
-            )
-            return 0 if comes_in_time else ahead_of(a_step, dtype)
+            return 0 if self._come_in_time() else ahead_of(a_step, dtype)
         direct = plan.broadcast_source == "direct" and a_step == 1 and a_row > 1
         return rows * a_row if direct and plan.has_far_rows and a_row * self.bytes % PAGE else 0
+
+    def _come_in_time(self) -> bool:
+        """Whether prepared rows need not be asked for, which takes longer than it saves: vectors
+        are done in halves, and several panels of columns meet the rows, or some cache has them."""
+        plan, target = self.plan, self.frame.target
+        if target is None or not target.narrow:
+            return False
+        size = plan.broadcast.extent * plan.depth.extent * self.bytes
+        return plan.lane_block > plan.panel or size <= target.shared
 
     def _sums_at(self, row: str, lane: str) -> str:
         """Where the sums of a tile are: all of a chunk are kept if k is cut in blocks, panel by
