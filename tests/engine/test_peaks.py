@@ -36,6 +36,9 @@ OTHERS = {
     "without a factor": "m(i) max=! X(i, k) * 0.3  O(i, k) = exp(X(i, k) - m(i))",
     "another function": "m(i) max=! fabs(X(i, k))  O(i, k) = exp(X(i, k) - m(i))",
     "a neighbour": "m(i) max=! X(i, k) + Y(i, k)  O(i, k) = exp((X(i, k) + Y(i, 4)) - m(i))",
+    "a zero of the other sign": (
+        "m(i) max=! fabs(X(i, k)) / (-0.0)  O(i, k) = exp(fabs(X(i, k)) / 0.0 - m(i))"
+    ),
     "the least": "m(i) min=! X(i, k)  O(i, k) = exp(X(i, k) - m(i))",
     "the other way round": "m(i) max=! X(i, k)  O(i, k) = exp(m(i) - X(i, k))",
 }

@@ -13,6 +13,7 @@ import pytest
 import ricci
 from ricci.diagnostics import Error
 from ricci.runtime import pool, processors
+from ricci.runtime.native import Native
 
 KERNELS = 8
 
@@ -131,6 +132,13 @@ def test_a_worker_leaves_the_core_of_the_caller(
             assert workers.cpus != [cpu]
     finally:
         os.sched_setaffinity(0, everywhere)
+
+
+def test_work_is_cut_for_the_threads_of_a_call() -> None:
+    """Not for all cores of the machine, of which there may be many more."""
+    for count in (1, 3):
+        engine = ricci.parse(program()).compile(threads=count)._engine
+        assert isinstance(engine, Native) and engine.target.cores == count
 
 
 def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

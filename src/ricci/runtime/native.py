@@ -146,7 +146,7 @@ class Native(Engine):
         there = self._whole.compiler
         found = nullcontext(there) if target else on_this_machine(graph, there)
         with found as self._compiler:
-            self.target = self.options.of(target or this_machine())
+            self.target = self.options.of(target or replace(this_machine(), cores=threads))
             if self.is_open or not (graph.symbols or strided):
                 self._load({})
 

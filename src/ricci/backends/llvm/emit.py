@@ -434,8 +434,19 @@ class Point:
             return mask.all or "true"
         if mask.all is None:
             return mask.each or splat("true", "i1", self.lanes)
+        count = None if mask.each is None else emit_arith.first_lanes(mask.each)
+        if count is not None:
+            return self._first_lanes(count, mask.all)
         spread = self.spread(mask.all, "i1")
         return spread if mask.each is None else self._and(mask.each, spread, self.lanes)
+
+    def _first_lanes(self, count: int, condition: str) -> str:
+        """The mask of so many lanes where a condition holds. As a literal one and the condition
+        LLVM would see that halves of wide vectors are off, and read them without a mask."""
+        number = self.b.pure(f"select i1 {condition}, i32 {count}, i32 0", condition)
+        lanes = ", ".join(f"i32 {lane}" for lane in range(self.lanes))
+        limit = self.spread(number, "i32")
+        return self.b.pure(f"icmp ult <{self.lanes} x i32> <{lanes}>, {limit}", limit)
 
     def guarded(self, *exprs: Expr) -> Point:
         """The same iteration where no `Skip` in the expressions is out of range."""

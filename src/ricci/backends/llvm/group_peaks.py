@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.loops import Reduce, tensors_written
-from ...ir.nodes import Access, Binary, Expr, Index, Tensor
+from ...ir.nodes import Access, Binary, Const, Expr, Index, Tensor
 from ...ir.rewrite import accesses, children, with_children
 
 Peaks = Mapping[Tensor, Reduce]
@@ -61,6 +61,8 @@ def _is_alike(own: Expr, given: Expr, here: dict[Expr, Expr], kernel: Reduce) ->
         if own in kernel.reduced and isinstance(given, Index) and given.extent == own.extent:
             here.setdefault(own, given)
         return here.get(own) == given
+    if isinstance(own, Const):
+        return repr(own) == repr(given)  # zeros of either sign are equal, and not alike
     parts, others = children(own), children(given)
     if type(own) is not type(given) or len(parts) != len(others):
         return False

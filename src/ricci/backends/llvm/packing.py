@@ -354,7 +354,8 @@ class _Packer:
         )
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
-        inside = self._is_in_memory(places, step) if guarded or not step.mask.is_full else None
+        some = not step.mask.is_full or (guarded and _guards(self.value))
+        inside = self._is_in_memory(places, step) if some else None
         if inside is None:
             self._store(step, self._evaluate(places, step, guarded), to)
             return
@@ -386,6 +387,8 @@ class _Packer:
             return None
         if any(_may_fail(node) for node in nodes_through_locals(self.value)):
             return None
+        if any(accesses(s.index) for a in reads for s in a.subscripts):
+            return None  # which may themselves not be there
         moved = {i for i, p in places.items() if p.vector}
         ends = []
         for lane in (0, step.lanes - 1):
