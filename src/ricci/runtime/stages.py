@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..ir.text_loops import format_program
 from ..passes.pipeline import lower
 from .native import has_bounds, with_state
 from .options import target_for
-from .pool import this_machine
+from .pool import this_machine, thread_count
 
 
 def show_stage(
@@ -57,10 +58,11 @@ def lowered(
 
 
 def processor_of(target: str) -> Target:
-    """What code is shown for."""
+    """What code is shown for: here, for as many threads as a call has if nobody says."""
     if target == "interpreter":
         raise error("E0805", "the interpreter makes no machine code to show")
-    return target_for(this_machine() if target == "cpu" else named(target))
+    here = replace(this_machine(), cores=thread_count(None))
+    return target_for(here if target == "cpu" else named(target))
 
 
 def _fixed(graph: Graph, sizes: Mapping[str, Any]) -> dict[Symbol, Any]:

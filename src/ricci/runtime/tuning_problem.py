@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class Problem:
         stateful, values = with_state(self.graph), self.values()
         changed = [old for old, _ in self.graph.updates]
         constant = [v for v in self.graph.variables if v not in changed]
-        target = target_for(this_machine())
+        target = target_for(replace(this_machine(), cores=threads))
         factors, states = least_factors(target), len(changed)
         program = lower(stateful, self.sizes, self.types, self.strides, states, factors)
         arrays = [*self.arrays, *values.of(changed)]
