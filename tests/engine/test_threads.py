@@ -136,9 +136,10 @@ def test_a_worker_leaves_the_core_of_the_caller(
 
 def test_work_is_cut_for_the_threads_of_a_call() -> None:
     """Not for all cores of the machine, of which there may be many more."""
-    for count in (1, 3):
+    for count in (1, 2):
         engine = ricci.parse(program()).compile(threads=count)._engine
-        assert isinstance(engine, Native) and engine.target.cores == count
+        assert isinstance(engine, Native)
+        assert engine.target.cores == engine.threads <= count
 
 
 def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +98,15 @@ def key_of(
     strides: Mapping[int, tuple[int, ...]],
     target: Target,
 ) -> Key:
-    """The key of a graph, with its state as inputs, for sizes of all its symbols."""
+    """The key of a graph, with its state as inputs, for sizes of all its symbols, and a target for
+    whose `threads` it is cut, however many cores there are."""
     tensors = [t for p in graph.inputs for t in p.tensors]
     return Key(
         fingerprint(graph),
         tuple(tuple(evaluate(e, sizes) for e in t.shape) for t in tensors),
         tuple(strides.items()),
         f"{types.real.value} {types.int.value}",
-        target_name(target),
+        target_name(replace(target, cores=threads)),
         threads,
     )
 
