@@ -417,15 +417,22 @@ def neutral(op: str, dtype: DType) -> str:
 
 
 def strided_load(
-    b: Builder, type: str, align: int, address: Address, mask: str | None, lanes: int, stable: bool
+    b: Builder,
+    type: str,
+    align: int,
+    address: Address,
+    mask: str | None,
+    lanes: int,
+    stable: bool,
+    most: int = 4,
 ) -> str | None:
-    """Every second to fourth element, as whole vectors and shuffles; or elements backwards.
+    """Every second to `most`-th element, as whole vectors and shuffles; or elements backwards.
 
     The vectors read overlap so that nothing after the last element is touched. With a mask per
-    lane, only the elements of lanes that are on are touched.
+    lane, only the elements of lanes that are on are touched, and others are zero.
     """
     stride = address.stride
-    if address.offsets is not None or stride not in (-1, 2, 3, 4):
+    if address.offsets is not None or not (stride == -1 or 2 <= stride <= most):
         return None
     if stride == -1:
         picks = [lanes - 1 - k for k in range(lanes)]
@@ -436,6 +443,8 @@ def strided_load(
     for part in range(stride):
         begin = min(part * lanes, last - lanes + 1)
         there = range(have, min(lanes, -(-(begin + lanes) // stride)))
+        if not there:
+            continue
         sources = {k * stride - begin: k for k in there}  # position in the vector: lane
         wanted = [sources.get(e, lanes) for e in range(lanes)]
         a = _part(b, type, align, address.pointer, begin, mask, wanted, lanes, stable)

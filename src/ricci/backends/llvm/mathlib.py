@@ -17,6 +17,7 @@ from .builder import Builder
 from .mathlib_core import Reals
 
 EXP_BELOW = "exp of what is at most zero"
+"""What `function` calls `exp` if its argument is known to be at most zero, or NaN."""
 
 
 def function(b: Builder, name: str, arguments: Sequence[str], dtype: DType, lanes: int) -> str:

@@ -44,7 +44,7 @@ from .emit_access import (
     needs_check,
     shape_of,
 )
-from .emit_arith import store_first, store_live
+from .emit_arith import store_first, store_live, strided_load
 from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
 from .kernels import Strides
 from .memo import remembered
@@ -441,48 +441,13 @@ def evaluate(
 
 
 def _strided(point: Point, access: Access) -> str | None:
-    """Every `stride`-th element, zero where the mask is off: whole vectors are read, in them only
-    the elements wanted, and shuffled together."""
-    address = point.address(access)
-    stride, lanes, b = address.stride, point.lanes, point.b
-    if address.offsets is not None or not 2 <= stride <= MOST_STRIDE:
+    """Every `stride`-th element, zero where the mask is off."""
+    address, dtype = point.address(access), access.dtype
+    if address.offsets is not None or not 2 <= address.stride <= MOST_STRIDE:
         return None
-    scalar, align = scalar_type(access.dtype), width(access.dtype)
-    full, last = with_lanes(scalar, lanes), (lanes - 1) * stride
-    result = "poison"
-    for part in range(last // lanes + 1):
-        picked = [k for k in range(lanes) if k * stride // lanes == part]
-        if not picked:
-            continue
-        # nothing after the last element is read
-        first = min(part * lanes, last - lanes + 1) if address.mask.is_full else part * lanes
-        at = b.pure(f"getelementptr {scalar}, ptr {address.pointer}, i64 {first}", address.pointer)
-        if address.mask.is_full:
-            value = b.load(full, at, align, stable=False)
-        else:
-            wanted = [lanes] * lanes
-            for k in picked:
-                wanted[k * stride - first] = k
-            value = _some(point, scalar, at, align, address.mask, wanted)
-        picks = [k * stride - first if k in picked else lanes + k for k in range(lanes)]
-        result = _shuffle(b, full, value, result, picks)
-    return result
-
-
-def _some(point: Point, scalar: str, at: str, align: int, mask: Mask, wanted: list[int]) -> str:
-    """A vector of which element `e` is read where lane `wanted[e]` is on."""
-    b, lanes = point.b, point.lanes
-    full, bits = with_lanes(scalar, lanes), with_lanes("i1", lanes)
-    on = _shuffle(b, bits, point.mask_text(mask), "zeroinitializer", wanted)
-    name = f"llvm.masked.load.{tag(scalar, lanes)}.p0"
-    b.declare(f"declare {full} @{name}(ptr, i32, {bits}, {full})")
-    return b.op(f"call {full} @{name}(ptr {at}, i32 {align}, {bits} {on}, {full} zeroinitializer)")
-
-
-def _shuffle(b: Builder, full: str, first: str, second: str, picks: list[int]) -> str:
-    chosen = ", ".join(f"i32 {p}" for p in picks)
-    text = f"shufflevector {full} {first}, {full} {second}, <{len(picks)} x i32> <{chosen}>"
-    return b.pure(text, first, second)
+    mask = None if address.mask.is_full else point.mask_text(address.mask)
+    given = scalar_type(dtype), width(dtype), address, mask, point.lanes
+    return strided_load(point.b, *given, stable=False, most=MOST_STRIDE)
 
 
 def store_step(b: Builder, dtype: DType, step: Step, value: str, to: str) -> None:
