@@ -53,15 +53,13 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return () if parts is None else parts(expr)
 
 
-def subscript_parts(subscript: Subscript) -> tuple[Expr, ...]:
-    """The index of a subscript, and the two replacements if it has a `Remap`."""
-    if isinstance(subscript.rule, Remap):
-        return (subscript.index, subscript.rule.below, subscript.rule.above)
-    return (subscript.index,)
-
-
 def _parts_of_access(access: Access) -> tuple[Expr, ...]:
-    return tuple([part for s in access.subscripts for part in subscript_parts(s)])
+    parts = []
+    for subscript in access.subscripts:
+        parts.append(subscript.index)
+        if isinstance(subscript.rule, Remap):
+            parts += (subscript.rule.below, subscript.rule.above)
+    return tuple(parts)
 
 
 _PARTS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
@@ -80,7 +78,6 @@ def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) 
 
     `parts` tells what a node is made of: `children`, if it is not given.
     """
-    parts = children if parts is None else parts
     seen: set[int] = set()
     # a node whose parts have been pushed above it is in a tuple
     stack: list[Expr | tuple[Expr]] = [*reversed(roots)]
@@ -88,13 +85,18 @@ def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) 
         node = stack.pop()
         if isinstance(node, tuple):
             yield node[0]
-        elif id(node) not in seen:
-            seen.add(id(node))
-            if below := parts(node):
-                stack.append((node,))
-                stack += reversed(below)
-            else:
-                yield node
+            continue
+        key = id(node)
+        if key in seen:
+            continue
+        seen.add(key)
+        of = _PARTS.get(type(node)) if parts is None else parts
+        below = () if of is None else of(node)
+        if below:
+            stack.append((node,))
+            stack += below[::-1]
+        else:
+            yield node
 
 
 def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
@@ -178,7 +180,8 @@ def substitute(
             case Local():
                 return _substitute_local(node, replacements, done)
             case Access() if node.tensor in replacements:
-                return replace(node, tensor=cast(Tensor, replacements[node.tensor]))
+                tensor = cast(Tensor, replacements[node.tensor])
+                return Access(tensor, node.subscripts, node.span)
             case _:
                 return node
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...dtypes import DType
 from ...ir.loops import Reduce
@@ -26,7 +27,7 @@ _MOST_FACTORS = 8
 _TYPES = (DType.FLOAT32, DType.FLOAT64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operand:
     """One side of the product: an expression, and the result's indices that it alone has.
 
@@ -38,7 +39,7 @@ class Operand:
     flip: bool = False
     """Whether the highest bit of each byte is to be changed."""
 
-    @property
+    @cached_property
     def extent(self) -> int:
         return size(self.indices)
 
@@ -87,7 +88,7 @@ class Form:
 
 def size(indices: Iterable[Index]) -> int:
     """How many points some indices span."""
-    return math.prod(extent_of(i) for i in indices)
+    return math.prod([extent_of(i) for i in indices])
 
 
 def find_form(kernel: Reduce, strides: Strides) -> Form | None:

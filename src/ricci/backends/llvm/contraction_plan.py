@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
@@ -70,7 +71,7 @@ _STRETCH = 8192
 """Bytes read of each of them before going on to the next rows, at least."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A contraction as it will be computed.
 
@@ -112,7 +113,7 @@ class Plan:
         """Elements that a vector panel holds per k."""
         return self.vectors * self.lanes
 
-    @property
+    @cached_property
     def run(self) -> int:
         """Terms that a tile adds up one by one, at most, if a block has more; else 0. Sums of
         integers are exact anyway."""
@@ -121,7 +122,7 @@ class Plan:
             return 0
         return -(-most // -(-most // limit))
 
-    @property
+    @cached_property
     def runs(self) -> int:
         """How many sums a tile makes of a block of k."""
         return -(-self.depth.most // self.run) if self.run else 1
@@ -142,11 +143,11 @@ class Plan:
     def chunks(self) -> int:
         return -(-self.blocks // self.grain)
 
-    @property
+    @cached_property
     def outer(self) -> int:
         return size(self.form.batch)
 
-    @property
+    @cached_property
     def padded(self) -> int:
         """Elements of the vector side per k when packed: the last panel has whole vectors."""
         return -(-self.vector.extent // self.lanes) * self.lanes

@@ -195,7 +195,7 @@ def write_prepare(side: Side, strides: Strides) -> Prepare:
         block = block_at(b, depth, number)
         side.prepare(b, outer, block, pointer)
     functions = write_packing(frame, side.packing, strides)
-    functions += transposing(frame, [side], strides, dtype, side.packing.lanes)
+    functions += transposing(frame, functions, dtype, side.packing.lanes)
     code = KernelCode(
         frame.text() + functions,
         tuple(frame.tensors),
@@ -208,16 +208,9 @@ def write_prepare(side: Side, strides: Strides) -> Prepare:
     return Prepare(code, side.prepared)
 
 
-def transposing(
-    frame: Frame, packed: Sequence[Side], strides: Strides, dtype: DType, lanes: int
-) -> str:
-    """The functions that transpose blocks, if packing some sides needs them."""
-    packings = [side.packing for side in packed]
-    loadings = {
-        p.operand.loading
-        for p in packings
-        if contiguous_depth(p.operand, p.depth, p.lanes, strides) is not None
-    }
+def transposing(frame: Frame, packing: str, dtype: DType, lanes: int) -> str:
+    """The functions that the text of those that pack calls to transpose blocks."""
+    loadings = transpose.called(packing)
     for loading in loadings:
         frame.builder.declarations |= transpose.declarations(dtype, lanes, loading)
-    return "".join(transpose.write_transpose(dtype, lanes, loading) for loading in sorted(loadings))
+    return "".join(transpose.write_transpose(dtype, lanes, loading) for loading in loadings)

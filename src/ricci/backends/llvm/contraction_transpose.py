@@ -10,7 +10,7 @@ stages row and column numbers are exchanged:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from ...dtypes import DType
 from .emit_types import scalar_type, some_lanes, splat, tag, width, with_lanes
@@ -48,6 +48,11 @@ def call_transpose(
         f"call void @{name}(ptr {source}, i64 {step}, i64 {rows}, "
         f"i64 {columns}, ptr {to}, i64 {stride})"
     )
+
+
+def called(text: str) -> list[Loading]:
+    """The kinds of functions for any number of rows that a text calls."""
+    return [kind for kind in get_args(Loading) if f"@{_name(kind, False)}(" in text]
 
 
 def _name(loading: Loading, whole: bool) -> str:

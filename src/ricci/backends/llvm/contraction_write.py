@@ -139,7 +139,7 @@ class ContractionWriter:
             text += write_results_of(*given, past=self.past)
         if not (self.one_run or self.gathers):
             text += write_results(self.frame, self.plan, self.strides, self.past)
-        turning = transposing(self.frame, packed, self.strides, dtype, lanes)
+        turning = transposing(self.frame, text, dtype, lanes)
         if self.plan.across:
             turning += transpose.write_transpose(dtype, lanes, whole=True)
         return text + turning

@@ -291,8 +291,9 @@ class _Writer:
             block = block_at(b, packing.depth, loop.index)
             side.prepare(b, "%begin", block, pointer)
         b.line("ret void")
-        text = b.text() + write_packing(frame, packing, self.strides)
-        text += transposing(frame, [side], self.strides, packing.dtype, packing.lanes)
+        text = b.text()
+        text += write_packing(frame, packing, self.strides)
+        text += transposing(frame, text, packing.dtype, packing.lanes)
         self.frame.builder.declarations |= frame.builder.declarations
         return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{name}.", text)
 

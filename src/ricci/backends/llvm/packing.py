@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...dtypes import DType
 from ...ir.nodes import Access, Binary, Expr, Index, Skip
@@ -52,7 +53,7 @@ from .sizes import row_major
 from .words import HIGH_BITS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Depth:
     """The reduced indices in the order in which panels hold them, and how they are cut in blocks.
 
@@ -64,16 +65,16 @@ class Depth:
     block: int
     """How many values of the split index a block has at most."""
 
-    @property
+    @cached_property
     def extent(self) -> int:
         return size(self.indices)
 
-    @property
+    @cached_property
     def inner(self) -> int:
         """Points per value of the split index."""
         return size(self.indices[self.split + 1 :])
 
-    @property
+    @cached_property
     def outer(self) -> int:
         """Points of the indices before the split one."""
         return size(self.indices[: self.split])

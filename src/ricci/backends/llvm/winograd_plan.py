@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...ir import shapes
 from ...ir.nodes import (
@@ -116,7 +117,7 @@ class Axis:
         return shape_of(access.tensor.shape)[self.dimension]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WinogradPlan:
     """How such a contraction is computed.
 
@@ -146,17 +147,17 @@ class WinogradPlan:
     shared: int = 0
     """The same of one that cores share."""
 
-    @property
+    @cached_property
     def tiles(self) -> int:
         """Tiles of an item."""
         return self.tall * self.wide
 
-    @property
+    @cached_property
     def channels(self) -> int:
         """Terms of a product: channels, for each point of the other indices of the sum."""
         return size(self.more) * extent_of(self.channel)
 
-    @property
+    @cached_property
     def along_channels(self) -> bool:
         """Whether vectors of the box are along channels; else they are along its rows."""
         return self.box.step(self.channel) == 1
@@ -186,21 +187,21 @@ class WinogradPlan:
         """Products for a tile."""
         return self.line.points * self.row.points
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """From tile to tile (along channels), or from channel to channel (along rows)."""
         if not self.along_channels:
             return self.tiles
         return _apart(self.channels, self.plan.lanes, width(self.plan.form.dtype))
 
-    @property
+    @cached_property
     def matrix(self) -> int:
         """From one of the matrices of elements to the next: an odd number of vectors, so that they
         are not on the same lines of the cache."""
         rows = self.tiles if self.along_channels else self.channels
         return _odd(rows * self.pitch + self.plan.lanes, self.plan.lanes)
 
-    @property
+    @cached_property
     def sums(self) -> int:
         """The same of their products."""
         return _odd(self.tiles * self.plan.panel, self.plan.lanes)
@@ -210,13 +211,13 @@ class WinogradPlan:
         """How far apart the tile's rows and channels are in a matrix."""
         return (self.pitch, 1) if self.along_channels else (1, self.pitch)
 
-    @property
+    @cached_property
     def is_large(self) -> bool:
         """Whether the sums of all filters do not stay in a core's cache."""
         of_filter = SUMS * SUMS * self.channels * self.plan.padded * width(self.plan.form.dtype)
         return of_filter > self.near
 
-    @property
+    @cached_property
     def by_lanes(self) -> bool:
         """Whether all items of a block of lanes follow one another, since the sums of all filters
         do not stay near for the next item; else all of the same tiles do."""
@@ -228,17 +229,17 @@ class WinogradPlan:
         lanes = self.lanes.length if self.by_lanes else self.plan.padded
         return self.arranged * self.channels * lanes * width(self.plan.form.dtype)
 
-    @property
+    @cached_property
     def late(self) -> bool:
         """Whether an item makes the sums of the filters itself; few do so for the same lanes."""
         return self.is_large and self.plan.outer * size(self.parts) <= _AGAIN
 
-    @property
+    @cached_property
     def arranged(self) -> int:
         """Elements of the prepared constant for a channel and a lane."""
         return TAPS * TAPS if self.late else SUMS * SUMS
 
-    @property
+    @cached_property
     def panels(self) -> int:
         """Elements of the prepared constant for one batch."""
         return self.arranged * self.channels * self.plan.padded
@@ -254,7 +255,7 @@ class WinogradPlan:
         lanes = self.plan.lanes
         return _odd(self.stretch * vectors * lanes, lanes)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Index, ...]:
         """The same, but for lanes."""
         return (*self.fixed, self.lines.number, self.rows.number)
@@ -265,16 +266,16 @@ class WinogradPlan:
         lanes = (self.lanes.number,)
         return (*lanes, *self.parts) if self.by_lanes else (*self.parts, *lanes)
 
-    @property
+    @cached_property
     def items(self) -> int:
         return self.plan.outer * size(self.choices)
 
-    @property
+    @cached_property
     def stays(self) -> bool:
         """Whether the prepared constant is in a cache, if a shared one, when it is read again."""
         return size(self.parts) == 1 or self.again <= self.shared
 
-    @property
+    @cached_property
     def scratch(self) -> tuple[int, int, int, int, int]:
         """Elements of a copied box, of the matrices, of their products, of a line of tiles of
         results, and of the sums of filters."""
@@ -468,17 +469,16 @@ def in_tiles(
 def with_tile(w: WinogradPlan, rows: int, vectors: int, block: int, target: Target) -> WinogradPlan:
     """The plan with another register tile, and blocks of lanes."""
     number = Index(f"{w.lane.name}.block", integer(extent_of(w.lane) // block))
-    plan = replace(w.plan, vectors=vectors, lane_block=vectors * w.plan.lanes)
-    height = min(rows, w.tiles)
-    tiled = replace(
+    panel = vectors * w.plan.lanes
+    items = w.plan.outer * size((*w.parts, number))
+    return replace(
         w,
-        plan=plan,
+        plan=replace(w.plan, vectors=vectors, lane_block=panel, grain=grain_of(items, target)),
         lanes=Cut(w.lane, number, block),
-        height=height,
+        height=min(rows, w.tiles),
         near=target.l2,
         shared=target.shared,
     )
-    return replace(tiled, plan=replace(plan, grain=grain_of(tiled.items, target)))
 
 
 def _blocks(own: Index, tiles: int) -> Cut:

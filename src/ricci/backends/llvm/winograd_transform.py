@@ -342,7 +342,11 @@ def write_filters(w: WinogradPlan, tensor: Tensor, strides: Strides) -> Prepare:
         terms = Space(tuple((i,) for i in (*w.more, w.channel) if extent_of(i) > 1))
         with b.loop(0, w.channels) as c:
             places = given | decode(b, terms, c.index)
-            walk = Walk(merge(plan.vector.indices, [plan.vector.value], strides), plan.lanes)
+            walk = Walk(
+                merge(plan.vector.indices, [plan.vector.value], strides),
+                plan.lanes,
+                whole=plan.vector.extent % plan.lanes == 0,
+            )
             walk.write(b, first, live, lambda s: _filter(frame, w, places, s, to, c.index, stride))
     code = KernelCode(
         frame.text(),
