@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -15,6 +16,10 @@ atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 os.environ["RICCI_CACHE_DIR"] = _CACHE
 
 os.environ.setdefault("RICCI_VERIFY", "1")
+
+# hundreds of processes are started: Python is to compile the modules that they import once
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
