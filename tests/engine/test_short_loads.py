@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -35,3 +36,50 @@ def test_rows_of_a_known_length(operator: str, length: int) -> None:
     function = np.sum if operator == "sum_reduce" else np.max
     np.testing.assert_allclose(y[:, 0], function(x, axis=1), rtol=1e-5, atol=1e-5)
     assert "masked.load" not in code.text
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "i - 17 + k",
+        "41 - i - k",
+        "2 * i + 3 * k - 40",
+        "(i - 20) * 300000000 + k",
+        "i + k * 2147483648",
+        "(i - k) * 4294967296 + i",
+        "i + 7 * k - 5 * t",
+    ],
+)
+def test_lanes_outside_are_left_out(index: str) -> None:
+    """By numbers of 32 bits or 64, as they need."""
+    model = ricci.parse(f"""
+        operator f {{
+            @input {{ x: real[37]; }}
+            @output {{ y: real[3, 43]; }}
+            @lower {{ y[t, i] += x[|{index}|] * real(k + 2), t < 3, i < 43, k < 4; }}
+        }}
+        graph G {{
+            @input {{ x: real[37]; }}
+            @output {{ y: real[3, 43]; }}
+            @compose {{ y = f(x); }}
+        }}""")
+    x = np.random.default_rng(0).standard_normal(37, np.float32)
+    t, i, k = np.ogrid[:3, :43, :4]
+    at = eval(index, {"i": i, "k": k, "t": t}) + 0 * (t + i + k)
+    there = (at >= 0) & (at < 37)
+    want = (np.where(there, x[np.where(there, at, 0)], 0) * (k + 2.0)).sum(2)
+    np.testing.assert_allclose(model.compile(threads=1)(x), want, 1e-5, 1e-5)
+
+
+def test_lanes_outside_by_few_bits() -> None:
+    """Sixteen lanes of 64 bits are four registers, and become one mask of 32."""
+    model = ricci.parse("""
+        import nn;
+        graph G {
+            @input { x: real[1, 4, 20, 20]; }
+            @output { y: real[1, 4, 20, 20]; }
+            @compose { y = nn.max_pool{size=13, stride=1, padding=6}(x); }
+        }""")
+    text = model.show("llvm")
+    assert re.search(r"icmp ult <\d+ x i32>", text)
+    assert not re.search(r"icmp ult <\d+ x i64>", text)

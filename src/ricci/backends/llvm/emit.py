@@ -35,10 +35,13 @@ from ...source import NOWHERE, Span
 from . import emit_address, emit_arith, emit_cast, emit_memory, mathlib
 from .builder import Builder
 from .emit_access import (
+    Linear,
     Ranges,
+    bounds,
     has_effect,
     is_decided,
     is_within,
+    linear,
     may_be_zero,
 )
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
@@ -51,6 +54,9 @@ from .steps import Site
 from .target import Target
 
 __all__ = ["FULL", "Address", "Frame", "Mask", "Place", "Point", "Value"]
+
+_SMALL = 1 << 29
+"""Sums of a few numbers below this have 32 bits."""
 
 
 class Frame:
@@ -460,8 +466,41 @@ class Point:
         for index, extent in sorted(guards, key=lambda guard: bool(accesses(guard[0]))):
             # what may fail counts only where the guards before it hold
             where = point if has_effect(index, self.ranges) else self
-            point = point.only(self.in_range(where.value(index), extent))
+            inside = self._lanes_in_range(index, extent)
+            point = point.only(inside or self.in_range(where.value(index), extent))
         return point
+
+    def _lanes_in_range(self, index: Expr, extent: Size) -> Value | None:
+        """The same of lanes that go on in equal steps, by numbers of 32 bits, of which a vector
+        holds as many as of most elements; none if lanes go otherwise, or numbers may be larger."""
+        form = linear(index)
+        places = {i: self.places[i] for i in form.indices}
+        step = sum(form.steps[i] for i, place in places.items() if place.vector)
+        if self.lanes == 1 or step == 0 or form.others:
+            return None
+        numbers = [extent, form.constant, *form.indices.values(), *bounds(index, self.ranges)]
+        if not all(isinstance(n, int) and abs(n) < _SMALL for n in (step * self.lanes, *numbers)):
+            return None
+        offset = Linear(form.constant)
+        terms: list[str] = []
+        for i, factor in form.indices.items():
+            offset.plus(Linear(places[i].offset), factor)
+            base = places[i].base
+            if base is not None:
+                terms.append(base if factor == 1 else self.scaled(base, factor, 1))
+        start = "0"
+        for term in terms:
+            start = (
+                term if start == "0" else self.b.pure(f"add nsw i64 {start}, {term}", start, term)
+            )
+        if start.startswith("%"):
+            start = self.b.pure(f"trunc i64 {start} to i32", start)
+        full, start = with_lanes("i32", self.lanes), self.spread(start, "i32")
+        assert isinstance(offset.constant, int)
+        steps = ", ".join(f"i32 {offset.constant + lane * step}" for lane in range(self.lanes))
+        lanes = self.b.pure(f"add {full} {start}, <{steps}>", start)
+        limit = splat(str(extent), "i32", self.lanes)
+        return Value(self.b.pure(f"icmp ult {full} {lanes}, {limit}", lanes), DType.BOOL, True)
 
     def in_range(self, index: Value, extent: Size) -> Value:
         """Whether `0 <= index < extent`."""
