@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest_uses
+from ricci.backends.llvm import nest, nest_uses
+from ricci.dtypes import Types
+from ricci.passes.pipeline import lower
 
 from .assembly import innermost
+from .running import HOST, run_code
 
 Array = np.ndarray
 
@@ -174,6 +178,20 @@ def test_other_recurrences(step: str, function: np.ufunc | None) -> None:
     else:
         expected = function(expected, 1)
     np.testing.assert_allclose(run(text, x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_running_sums_stay_in_halves_of_registers() -> None:
+    """Where these are what a processor computes with, moving lanes across them takes longest."""
+    kind = "real[3,41]"
+    text = graph({"x": kind}, {"y": kind}, "y = math.cumsum{axis=1}(x);")
+    halves = replace(HOST, vector_bytes=32, registers=16, units=1)
+    x = np.random.default_rng(13).standard_normal((3, 41)).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    for kernel in lower(ricci.parse(text, "skriptnd").graph, {}, Types()).kernels:
+        code = nest.generate(kernel, {}, halves)
+        assert not run_code(code, {t: y if t.name.endswith("y") else x for t in code.tensors}).any()
+    assert "<4 x float>" in code.text and "<8 x float>" not in code.text
+    np.testing.assert_allclose(y, np.cumsum(x.astype(np.float64), 1), 1e-6, 1e-6)
 
 
 def test_infinities_in_running_sums() -> None:
