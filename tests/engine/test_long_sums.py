@@ -50,3 +50,44 @@ def test_sums_with_loops_that_may_be_empty(shape: tuple[int, ...]) -> None:
     w = np.ones(2, np.float32)
     got = ricci.parse(text.format(*shape), "tc").compile(threads=2)(x, w)
     np.testing.assert_allclose(got, 2 * x.sum((0, 1), dtype=np.float64), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("weights", "shape"),
+    [("w(k,n)", (8192, 512)), ("w(n,k)", (320, 9216)), ("w(n,k)", (9, 2051))],
+    ids=["columns", "rows", "rows of an odd length"],
+)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_few_rows_by_a_matrix_lose_few_bits(
+    weights: str, shape: tuple[int, int], rows: int
+) -> None:
+    """Read from one end to the other, with a variable that is given as a constant and without."""
+    k, n = shape if weights == "w(k,n)" else shape[::-1]
+    r = np.random.default_rng(5)
+    x, w = r.random((rows, k), np.float32), r.random(shape, np.float32)
+    wanted = x.astype(np.float64) @ (w if weights == "w(k,n)" else w.T)
+    sizes = ",".join(map(str, shape))
+    text = (
+        f"def f(float({rows},{k}) x, float({sizes}) w) -> (y) {{ y(m,n) +=! x(m,k) * {weights} }}"
+    )
+    found = [ricci.parse(text, "tc").compile(threads=t)(x, w) for t in (1, 2)]
+    folder = f"""
+        graph G {{
+            @input {{ x: real[{rows}, {k}]; }}
+            @output {{ y: real[{rows}, {n}]; }}
+            @variable {{ w: real[{sizes}]; }}
+            @compose {{ y = product(x, w); }}
+        }}
+        operator product {{
+            @input {{ x: real[{rows}, {k}]; w: real[{sizes}]; }}
+            @output {{ y: real[{rows}, {n}]; }}
+            @lower {{
+                y[m, n] += x[m, k] * {weights.replace("(", "[").replace(")", "]")},
+                    m < {rows}, n < {n}, k < {k};
+            }}
+        }}"""
+    model = ricci.parse(folder)
+    model.variables["main.G.w"] = w
+    found += [model.compile(threads=t)(x) for t in (1, 2)]
+    for y in found:
+        assert np.max(np.abs(y - wanted) / wanted) < 4e-7

@@ -67,6 +67,8 @@ _LONG_RUN = 512
 """Elements of a run of which the last panel may be a part of one."""
 _CHUNKS = 24
 """Chunks per core, for fewer of which the last ones would be waited for."""
+_MOST_SUMS, _BLOCKS_OF_SUM = 8, 16
+"""Sums that the blocks of k of a streamed operand are added up in, and blocks of each, at least."""
 _STRETCH = 8192
 """Bytes read of each of them before going on to the next rows, at least."""
 
@@ -126,6 +128,19 @@ class Plan:
     def runs(self) -> int:
         """How many sums a tile makes of a block of k."""
         return -(-self.depth.most // self.run) if self.run else 1
+
+    @property
+    def blocks_of_sum(self) -> int:
+        """Blocks of k that are added up one by one. There are many of a streamed operand, each of
+        few terms: then several sums are kept, and added up at the end, which loses fewer bits."""
+        blocks = self.depth.blocks
+        sums = min(_MOST_SUMS, blocks // _BLOCKS_OF_SUM) if self.is_streamed else 1
+        return -(-blocks // max(sums, 1))
+
+    @property
+    def sums(self) -> int:
+        """How many sums of blocks of k there are."""
+        return -(-self.depth.blocks // self.blocks_of_sum)
 
     @property
     def row_blocks(self) -> int:

@@ -46,7 +46,7 @@ from .contraction_space import (
 )
 from .emit import Frame
 from .emit_memory import prefetch
-from .emit_types import scalar_type, width
+from .emit_types import scalar_type, width, with_lanes
 from .kernels import KernelCode, Strides
 from .microkernel import Tile, call_tile, declarations, write_tile
 from .nest_stream import FENCE
@@ -83,6 +83,8 @@ class ContractionWriter:
         self.ahead: ColumnsAhead | None = None
         if frame.target is not None and asks_for_columns(plan, strides, frame.target):
             self.ahead = ColumnsAhead(self, frame.target.cores)
+        self.sum_number = "0"
+        """Which sum a block of k is added to."""
         self.results: set[tuple[int, int]] = set()
         """Rows and columns of tiles in one run of the result, whose functions know them."""
 
@@ -149,14 +151,20 @@ class ContractionWriter:
 
     # ------------------------------------------------------------------ kernel
 
+    def _lane_block(self) -> int:
+        plan = self.plan
+        return min(plan.lane_block, -(-plan.padded // plan.panel) * plan.panel)
+
+    def _sums_of_chunk(self) -> int:
+        """Elements of the sums of a chunk's tiles."""
+        return self.plan.row_block * self._lane_block()
+
     def _layout(self) -> tuple[int, int, int]:
         """Bytes of the thread's scratch: result tiles, packed rows, packed columns."""
-        plan = self.plan
-        lane_block = min(plan.lane_block, -(-plan.padded // plan.panel) * plan.panel)
-        tiles = 1
-        if plan.depth.blocks > 1:
-            tiles = (plan.row_block // plan.rows) * (lane_block // plan.panel)
-        c = aligned((tiles * plan.rows * plan.panel + plan.lanes) * self.bytes)
+        plan, lane_block = self.plan, self._lane_block()
+        many = plan.depth.blocks > 1
+        sums = self._sums_of_chunk() * plan.sums if many else plan.rows * plan.panel
+        c = aligned((sums + plan.lanes) * self.bytes)
         rows = columns = 0
         if self.broadcast.source == "packed":
             rows = aligned((plan.row_block * plan.depth.most + plan.lanes) * self.bytes)
@@ -184,13 +192,22 @@ class ContractionWriter:
                 self._block_body(block_at(b, plan.depth, "0"), "true", "true")
             else:
                 with b.loop(0, blocks) as loop:
-                    first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
+                    first = self._begin_sum(loop.index)
                     last = b.pure(f"icmp eq i64 {loop.index}, {blocks - 1}", loop.index)
                     if self.ahead is not None:
                         self.ahead.begin(chunk.index, loop.index, last)
                     self._block_body(block_at(b, plan.depth, loop.index), first, last)
         if self.past:
             b.line(FENCE)
+
+    def _begin_sum(self, number: str) -> str:
+        """Where the sums of a block of k are; gives whether it is the first that is added there."""
+        plan, b = self.plan, self.b
+        if plan.sums > 1:
+            count = plan.blocks_of_sum
+            self.sum_number = b.pure(f"udiv i64 {number}, {count}", number)
+            number = b.pure(f"urem i64 {number}, {count}", number)
+        return b.pure(f"icmp eq i64 {number}, 0", number)
 
     def split(self, number: str) -> tuple[str, str, str]:
         """Batch, row block and lane block from one number; lane blocks go fastest, if not rows."""
@@ -331,7 +348,9 @@ class ContractionWriter:
 
     def _finish(self, row: str, rows: int, lane: str, live: int) -> None:
         """The results of some rows and columns."""
-        b, c = self.b, self._sums_at(row, lane)
+        b, c = self.b, self._sums_at(row, lane, "0")
+        if self.plan.sums > 1:
+            self._add_up(row, rows, lane)
         where = (c, self.outer, plus(b, self.row0, row), rows, plus(b, self.lane0, lane), live)
         if self.one_run or self.gathers:
             self.results.add((rows, live))
@@ -375,13 +394,26 @@ class ContractionWriter:
         size = plan.broadcast.extent * plan.depth.extent * self.bytes
         return plan.lane_block > plan.panel or size <= target.shared
 
-    def _sums_at(self, row: str, lane: str) -> str:
+    def _add_up(self, row: str, rows: int, lane: str) -> None:
+        """Add to the first sums of a tile the others."""
+        b, plan = self.b, self.plan
+        full = with_lanes(self.scalar, plan.lanes)
+        sums = [self._sums_at(row, lane, str(n)) for n in range(plan.sums)]
+        with b.loop(0, rows * plan.panel, plan.lanes) as loop:
+            places = [self._element(at, loop.index) for at in sums]
+            total, *others = [b.op(f"load {full}, ptr {at}, align {self.bytes}") for at in places]
+            for value in others:
+                total = b.op(f"fadd {full} {total}, {value}")
+            b.line(f"store {full} {total}, ptr {places[0]}, align {self.bytes}")
+
+    def _sums_at(self, row: str, lane: str, number: str | None = None) -> str:
         """Where the sums of a tile are: all of a chunk are kept if k is cut in blocks, panel by
-        panel."""
+        panel; of several of all that with a number, or where a block is added."""
         plan, b = self.plan, self.b
         if plan.depth.blocks == 1:
             return "%scratch"
-        before = times(b, lane, plan.row_block)
+        number = self.sum_number if number is None else number
+        before = plus(b, times(b, lane, plan.row_block), times(b, number, self._sums_of_chunk()))
         return self._element("%scratch", plus(b, before, times(b, row, plan.panel)))
 
     def _result_at(self, row: str, lane: str) -> str:

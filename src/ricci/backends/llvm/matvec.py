@@ -59,6 +59,8 @@ _LEAST_DEPTH = 16
 """Vectors along k, for fewer of which adding up the lanes at the end costs too much."""
 _PARTS = 4
 """Sums that the inner function has at least."""
+_MOST_TERMS = 128
+"""Terms that a lane adds up one by one, at most: the more, the less exact the sum."""
 _CHUNKS = 16
 _CHUNK_BYTES = 64 << 10
 
@@ -268,25 +270,54 @@ class _Writer:
             f"define internal void @{shape.name}(ptr noalias readonly %w, ptr noalias readonly %x,"
             " ptr noalias %c) noinline {",
             "entry:",
+        ]
+        unit = parts * self.lanes
+        whole = self.k // unit * unit
+        stretches = -(-whole // unit // _MOST_TERMS)
+        before, begin, end = "entry", "0", str(whole)
+        totals = [(p, m, n) for p in range(parts) for m, n in cells] if stretches > 1 else []
+        if totals:
+            before, begin, end = "stretch", "%begin", "%end"
+            length = -(-whole // unit // stretches) * unit
+            lines += [
+                "  br label %stretch",
+                "stretch:",
+                "  %begin = phi i64 [ 0, %entry ], [ %k.next, %fold ]",
+            ]
+            for p, m, n in totals:
+                first = "[ zeroinitializer, %entry ]"
+                lines.append(f"  %y{p}.{m}.{n} = phi {v} {first}, [ %z{p}.{m}.{n}, %fold ]")
+            lines += [
+                f"  %whole = add nuw nsw i64 %begin, {length}",
+                f"  %ends = icmp slt i64 %whole, {whole}",
+                f"  %end = select i1 %ends, i64 %whole, i64 {whole}",
+            ]
+        lines += [
             "  br label %loop",
             "loop:",
-            "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]",
+            f"  %k = phi i64 [ {begin}, %{before} ], [ %k.next, %loop ]",
         ]
         for p in range(parts):
             for m, n in cells:
-                first = "[ zeroinitializer, %entry ]"
+                first = f"[ zeroinitializer, %{before} ]"
                 lines.append(f"  %s{p}.{m}.{n} = phi {v} {first}, [ %t{p}.{m}.{n}, %loop ]")
         for p in range(parts):
             lines += self._multiply_add(shape, "%k", p * self.lanes, f"s{p}", f"t{p}")
-        unit = parts * self.lanes
-        whole = self.k // unit * unit
         lines += [
             f"  %k.next = add nuw nsw i64 %k, {unit}",
-            f"  %more = icmp slt i64 %k.next, {whole}",
-            "  br i1 %more, label %loop, label %done",
-            "done:",
+            f"  %more = icmp slt i64 %k.next, {end}",
+            f"  br i1 %more, label %loop, label {'%fold' if totals else '%done'}",
         ]
-        last = [f"t{p}" for p in range(parts)]
+        if totals:
+            lines.append("fold:")
+            for p, m, n in totals:
+                lines.append(f"  %z{p}.{m}.{n} = fadd {v} %y{p}.{m}.{n}, %t{p}.{m}.{n}")
+            lines += [
+                f"  %again = icmp slt i64 %k.next, {whole}",
+                "  br i1 %again, label %stretch, label %done",
+            ]
+        lines.append("done:")
+        last = [f"{'z' if totals else 't'}{p}" for p in range(parts)]
         for p, at in enumerate(range(whole, self.k - self.lanes + 1, self.lanes)):
             lines += self._multiply_add(shape, "0", at, last[p], f"v{p}")
             last[p] = f"v{p}"
