@@ -1,4 +1,4 @@
-"""Ends of rows where a load under a mask takes as long as several others."""
+"""Ends of rows where a load under a mask takes as long as several others, and lanes outside."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_lanes_outside_are_left_out(index: str) -> None:
 
 
 def test_lanes_outside_by_few_bits() -> None:
-    """Sixteen lanes of 64 bits are four registers, and become one mask of 32."""
+    """Numbers of 64 bits would fill two registers."""
     model = ricci.parse("""
         import nn;
         graph G {
@@ -83,3 +83,22 @@ def test_lanes_outside_by_few_bits() -> None:
     text = model.show("llvm")
     assert re.search(r"icmp ult <\d+ x i32>", text)
     assert not re.search(r"icmp ult <\d+ x i64>", text)
+
+
+@pytest.mark.parametrize("factor", [1000000, -1000, 3])
+def test_lanes_that_read_the_same_may_be_outside(factor: int) -> None:
+    """Of one subscript or another, by lane, while what they move on by adds up to nothing."""
+    model = ricci.parse(f"""
+        operator f {{
+            @input {{ x: real[3, 4]; }}
+            @output {{ y: real[5, 8]; }}
+            @lower {{ y[t, i] += x[|t + i - 2|, |{factor} * k - 4 * i|], t < 5, i < 8, k < 7; }}
+        }}
+        graph G {{
+            @input {{ x: real[3, 4]; }}
+            @output {{ y: real[5, 8]; }}
+            @compose {{ y = f(x); }}
+        }}""")
+    x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
+    want = model.compile(target="interpreter")(x)
+    np.testing.assert_allclose(model.compile(threads=1)(x), want, 1e-6, 1e-6)

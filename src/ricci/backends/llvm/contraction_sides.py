@@ -208,9 +208,9 @@ def write_prepare(side: Side, strides: Strides) -> Prepare:
     return Prepare(code, side.prepared)
 
 
-def transposing(frame: Frame, packing: str, dtype: DType, lanes: int) -> str:
-    """The functions that the text of those that pack calls to transpose blocks."""
-    loadings = transpose.called(packing)
+def transposing(frame: Frame, text: str, dtype: DType, lanes: int) -> str:
+    """The functions that a text calls to pack blocks which it transposes."""
+    loadings = transpose.called(text)
     for loading in loadings:
         frame.builder.declarations |= transpose.declarations(dtype, lanes, loading)
     return "".join(transpose.write_transpose(dtype, lanes, loading) for loading in loadings)

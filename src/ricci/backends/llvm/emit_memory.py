@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dtypes import DType
-from ...ir.nodes import Access, Tensor
+from ...ir.nodes import Access, Skip, Tensor
+from ...ir.rewrite import free_indices
 from . import counts, emit_arith
 from .builder import Builder, split_operand
 from .emit_near import window_of
@@ -31,7 +32,7 @@ def load(point: Point, access: Access) -> Value:
     picked = _picked(point, access)
     if picked is not None:
         return as_value(point, access.tensor, picked, True)
-    raw, vector = _read(point, access.tensor, point.address(access))
+    raw, vector = _read(point, access, point.address(access))
     _ask(point, access.tensor)
     return as_value(point, access.tensor, raw, vector)
 
@@ -73,13 +74,16 @@ def as_value(point: Point, tensor: Tensor, raw: str, vector: bool) -> Value:
     return Value(raw, dtype, vector)
 
 
-def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
+def _read(point: Point, access: Access, address: Address) -> tuple[str, bool]:
     """The elements of an access as they are in memory."""
+    tensor = access.tensor
     stable, target = tensor not in point.frame.written, point.frame.target
     type, align = memory_type(tensor.dtype), width(tensor.dtype)
     if point.lanes == 1 or (address.stride == 0 and address.offsets is None):
         mask = address.mask
-        if mask.each is not None and mask.each is not point.mask.each:
+        if mask.each is not None and (
+            mask.each is not point.mask.each or _differ_in_guards(point, access)
+        ):
             return _gather(point, type, align, address, stable), True
         return point.b.load(type, _safe(point, address.pointer, mask.all), align, stable), False
     full = with_lanes(type, point.lanes)
@@ -110,6 +114,12 @@ def _read(point: Point, tensor: Tensor, address: Address) -> tuple[str, bool]:
         return emit_arith.load_first(point.b, type, point.lanes, count, where, align, stable), True
     raw = _masked_read(point, name, full, place, align, on, stable)
     return emit_arith.held(point.b, type, raw, point.lanes), True
+
+
+def _differ_in_guards(point: Point, access: Access) -> bool:
+    """Whether guards of an access may hold in some lanes alone, though all read the same."""
+    own = free_indices(*(s.index for s in access.subscripts if isinstance(s.rule, Skip)))
+    return any(i in point.places and point.places[i].vector for i in own)
 
 
 def _begins_line(point: Point, size: int) -> bool:

@@ -105,7 +105,7 @@ def make_plan(kernel: Reduce, frame: Frame, target: Target) -> Plan:
     if vector is not None:
         (reduced if over_reduced else outer).remove(vector)
     if over_reduced and target.narrow and is_stored_each_step(kernel):
-        lanes = max(lanes // 2, 1)  # sums go from lane to lane, which takes longer across halves
+        lanes = max(lanes // 2, 1)  # what goes from lane to lane takes longer across halves
     plan = Plan(outer, reduced, vector, over_reduced, least_lanes(lanes, vector), fixed)
     _tile(kernel, plan, uses, target)
     _keep(kernel, plan, uses, target)
