@@ -53,8 +53,8 @@ _COLUMNS_IN_PLACE, _ROW_IN_PLACE = 0.45, 1.2
 """Cycles per vector of columns in place that a core's caches hold; for a single row, which waits
 for each of them, where prepared ones would come as fast as it computes."""
 _FROM_MEMORY = 7.0
-"""More of them that no cache keeps, where vectors are done in halves: nothing asks for columns
-there, while rows that are asked for come as fast as they are needed."""
+"""More of them that no cache keeps, where vectors are done in halves and several rows wait: nothing
+asks for columns there, while rows that are asked for come as fast as they are needed."""
 _FAR_ROWS = 3.5
 """The same of prepared rows, for each panel of columns that meets them, where a core is wide and
 the third cache near: others compute meanwhile, or have more in the second."""
@@ -219,8 +219,8 @@ class Costs:
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
             each = _FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS
-            if target.narrow and self.columns * depth * self.bytes > target.shared:
-                each += _FROM_MEMORY
+            far = self.columns * depth * self.bytes > target.shared
+            each += _FROM_MEMORY * (target.narrow and far and self.rows > 1)
             cycles = cycles + each * columns * depth / line
         if self.meets_far:
             cycles = cycles + rows * depth / line * -(-columns // plan.panel) * _FAR_ROWS
