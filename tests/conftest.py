@@ -17,7 +17,7 @@ os.environ["RICCI_CACHE_DIR"] = _CACHE
 
 os.environ.setdefault("RICCI_VERIFY", "1")
 
-# hundreds of processes are started: Python is to compile the modules that they import once
+# many processes are started: Python is to compile the modules that they import once
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 

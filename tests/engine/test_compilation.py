@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -152,3 +153,20 @@ def test_second_process(program: str) -> None:
         [sys.executable, "-c", whole], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_functions_that_nobody_calls_are_not_written(target: str) -> None:
+    """LLVM would compile them all the same."""
+    model = ricci.parse("""
+        import nn;
+        graph G {
+            @input { x: real[1, 64, 28, 28]; }
+            @output { y: real[1, 250, 28, 28]; }
+            @variable { f: real[64, 64, 3, 3]; g: real[250, 64, 1, 1]; }
+            @compose { a = nn.conv{padding = 1}(x, f); y = nn.conv{padding = 0}(a, g); }
+        }""")
+    text = model.show("llvm", target=target)
+    names = re.findall(r"^define internal \S+ @([\w.]+)\(", text, flags=re.M)
+    called = set(re.findall(r"call \S+ @([\w.]+)\(", text))
+    assert names and set(names) <= called

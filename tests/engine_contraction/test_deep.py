@@ -71,6 +71,23 @@ def test_deep_blocks_lose_few_bits(
     assert error(case, schedule, target) < 6e-7  # one by one: 1e-6 to 4e-6
 
 
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("kind", ["plain", "relu", "turned"])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.parametrize("depth", [4999, 200])
+def test_many_blocks_of_few_rows_are_added_up_in_several_sums(
+    depth: int, rows: int, kind: str, target: Target
+) -> None:
+    """With tiles that are not whole, and a last sum of fewer blocks."""
+    case = product(rows, 203, depth, DType.FLOAT32, kind)
+    schedule = Contraction("right", "direct", "packed", min(rows, 4), 2, 8, 64, (0,), 0, 6, 1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = scheduled_plan(form, schedule, {}, target, case.constant)
+    assert plan.sums == (8 if depth > 200 else 2)
+    assert error(case, schedule, target) < 4e-7  # of 4999 terms one by one: 1.5e-6
+
+
 @pytest.mark.parametrize("depth", [257, 448, 449, 1000])
 def test_any_number_of_terms_is_cut_in_runs(depth: int) -> None:
     case = product(11, 37, depth, DType.FLOAT64, "plain")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -302,6 +303,16 @@ def test_constants_of_other_shapes_than_the_filter(weight: Access, image: Access
             compare(case, schedule, {}, HOST)
             found += 1
     assert found == (2 if image is NEAR else 0)
+
+
+@pytest.mark.parametrize("filters", [64, 61])
+def test_filters_are_prepared_without_ends_that_there_are_not(filters: int) -> None:
+    case = convolution(1, (16, filters), (14, 14), 3, pad=1)
+    schedule = Winograd("right", 3, 2, 0, 0, 0)
+    (prepare,) = follow(case.kernel, schedule, {}, HOST, case.constant).prepare
+    stored = set(re.findall(r"store (\S+ x \w+>|\w+) ", prepare.code.text))
+    stored |= {"some" for _ in re.finditer(r"call void @llvm.masked.store", prepare.code.text)}
+    assert (len(stored) == 1) == (filters == 64)
 
 
 @pytest.mark.parametrize("groups", [2, 4])

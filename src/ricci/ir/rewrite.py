@@ -16,7 +16,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from .nodes import (
     Access,
@@ -199,7 +199,7 @@ def _substitute_local(
 
 def used_locals(locals_: Sequence[Local], *roots: Expr) -> list[Local]:
     """The locals that expressions depend on, in order."""
-    used = set(_reached(Local, roots))
+    used = {n for n in nodes_through_locals(*roots) if isinstance(n, Local)}
     return [local for local in locals_ if local in used]
 
 
@@ -219,52 +219,21 @@ def nodes_through_locals(*roots: Expr) -> Iterator[Expr]:
 
 def free_indices(*exprs: Expr) -> tuple[Index, ...]:
     """The indices that the expressions depend on, in order of first occurrence."""
-    return tuple(dict.fromkeys(_reached(Index, exprs)))
+    found = (n for n in nodes_through_locals(*exprs) if isinstance(n, Index))
+    return tuple(dict.fromkeys(found))
 
 
 def free_symbols(*exprs: Expr) -> tuple[Symbol, ...]:
     """The symbols that the expressions depend on, in order of first occurrence; those in the
     extents of indices are not counted."""
-    return tuple(dict.fromkeys(_reached(Symbol, exprs)))
+    found = (n for n in nodes_through_locals(*exprs) if isinstance(n, Symbol))
+    return tuple(dict.fromkeys(found))
 
 
 def accesses(*exprs: Expr) -> tuple[Access, ...]:
     """The accesses in the expressions, inner ones first, each node once."""
-    return tuple(_reached(Access, exprs))
-
-
-Node = TypeVar("Node", Access, Index, Local, Symbol)
-
-
-def _reached(kind: type[Node], roots: Sequence[Expr]) -> list[Node]:
-    """The nodes of one class among `nodes_through_locals`, each once: passes ask for little else,
-    and more often than for anything."""
-    found: list[Node] = []
-    seen: set[int] = set()
-    pending: list[Expr] = list(roots)
-    while pending:
-        # as in `walk`; but nothing comes back to nodes that are not asked for
-        stack: list[Expr | tuple[Node]] = [*reversed(pending)]
-        pending = []
-        while stack:
-            node = stack.pop()
-            if isinstance(node, tuple):
-                found.append(node[0])
-                continue
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            parts = _PARTS.get(type(node))
-            if parts is not None:
-                if isinstance(node, kind):
-                    stack.append((node,))
-                stack += parts(node)[::-1]
-                continue
-            if isinstance(node, kind):
-                found.append(node)
-            if isinstance(node, Local):
-                pending.append(node.value)
-    return found
+    found = {id(n): n for n in nodes_through_locals(*exprs) if isinstance(n, Access)}
+    return tuple(found.values())
 
 
 def has_guard(*exprs: Expr) -> bool:

@@ -206,7 +206,7 @@ class Costs:
             once = columns * depth / plan.lanes
             first = np.where(columns * self.bytes < PAGE, 1.5, 1.0)
             return cycles + _FAR_PANELS * first * once + 0.2 * (read - once)
-        far = self.columns * depth * self.bytes > target.l2 // 2
+        far = (size := self.columns * depth * self.bytes) > target.l2 // 2
         line = 64 / self.bytes
         if plan.vector_source == "direct":
             farther = 0.6 if target.long else 0.9
@@ -219,8 +219,8 @@ class Costs:
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
             each = _FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS
-            far = self.columns * depth * self.bytes > target.shared
-            each += _FROM_MEMORY * (target.narrow and far and self.rows > 1)
+            if target.narrow and self.rows > 1 and size > target.shared:
+                each += _FROM_MEMORY
             cycles = cycles + each * columns * depth / line
         if self.meets_far:
             cycles = cycles + rows * depth / line * -(-columns // plan.panel) * _FAR_ROWS

@@ -68,7 +68,7 @@ _LONG_RUN = 512
 _CHUNKS = 24
 """Chunks per core, for fewer of which the last ones would be waited for."""
 _MOST_SUMS, _BLOCKS_OF_SUM = 8, 16
-"""Sums that the blocks of k of a streamed operand are added up in, and blocks of each, at least."""
+"""Sums that the blocks of k of few rows are added up in, and blocks of each, at least."""
 _STRETCH = 8192
 """Bytes read of each of them before going on to the next rows, at least."""
 
@@ -131,11 +131,13 @@ class Plan:
 
     @property
     def blocks_of_sum(self) -> int:
-        """Blocks of k that are added up one by one. There are many of a streamed operand, each of
-        few terms: then several sums are kept, and added up at the end, which loses fewer bits."""
+        """Blocks of k that are added up one by one. Few rows may have many, each of few terms: then
+        several sums are kept, and added up at the end, which loses fewer bits. Sums of integers
+        are exact anyway."""
         blocks = self.depth.blocks
-        sums = min(_MOST_SUMS, blocks // _BLOCKS_OF_SUM) if self.is_streamed else 1
-        return -(-blocks // max(sums, 1))
+        if self.broadcast.extent > _FEW or self.form.words is not None:
+            return blocks
+        return -(-blocks // max(min(_MOST_SUMS, blocks // _BLOCKS_OF_SUM), 1))
 
     @property
     def sums(self) -> int:

@@ -471,8 +471,9 @@ class Point:
         return point
 
     def _lanes_in_range(self, index: Expr, extent: Size) -> Value | None:
-        """The same of lanes that go on in equal steps, by numbers of 32 bits, of which a vector
-        holds as many as of most elements; none if lanes go otherwise, or numbers may be larger."""
+        """What `in_range` says of lanes that go on in equal steps, by numbers of 32 bits, of which
+        a vector holds as many as of most elements; none if lanes go otherwise, or numbers may be
+        larger."""
         form = linear(index)
         places = {i: self.places[i] for i in form.indices}
         step = sum(form.steps[i] for i, place in places.items() if place.vector)
