@@ -156,9 +156,21 @@ def _write(
     text = frame.builder.text()
     outside.declarations |= frame.builder.declarations
     if writer.across:
-        outside.declarations |= transpose.declarations(plan.form.dtype, plan.lanes)
+        outside.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
     frame.builder = outside
     return text
+
+
+def write_turning(plan: Plan) -> str:
+    """The function that results which lie along the other side than vectors call."""
+    if not plan.across:
+        return ""
+    return transpose.write_square(plan.form.dtype, plan.lanes, plan.panel, _turned_row(plan))
+
+
+def _turned_row(plan: Plan) -> int:
+    """Elements between the rows of a tile that has been turned round."""
+    return -(-plan.rows // plan.lanes) * plan.lanes
 
 
 def one_run(plan: Plan, frame: Frame, strides: Strides) -> bool:
@@ -226,17 +238,15 @@ class _Writer:
     def _write_across(self, given: Places) -> None:
         """Column by column of the transposed tile."""
         b, plan = self.b, self.plan
-        stride = -(-plan.rows // plan.lanes) * plan.lanes
+        stride = _turned_row(plan)
         turned = b.reserve(f"alloca [{stride * plan.panel} x {self.scalar}], align 64")
         with b.loop(0, _number(self.count), plan.lanes) as down:
             rows = smin(b, minus(b, self.count, down.index), str(plan.lanes))
             source = self._element("%c", times(b, down.index, plan.panel))
             with b.loop(0, _number(self.live), plan.lanes) as right:
-                columns = smin(b, minus(b, self.live, right.index), str(plan.lanes))
                 start = self._element(source, right.index)
                 to = self._element(turned, plus(b, times(b, right.index, stride), down.index))
-                step, apart = str(plan.panel), str(stride)
-                b.line(transpose.call_transpose(start, step, rows, columns, to, apart, whole=True))
+                b.line(transpose.call_square(start, rows, to))
         with b.loop(0, _number(self.live)) as loop:
             places = given | decode(b, self.columns, plus(b, "%lane", loop.index))
             base = self._element(turned, times(b, loop.index, stride))

@@ -6,6 +6,14 @@ stages row and column numbers are exchanged:
 
     a b    s = 1    a c
     c d   ------->  b d
+
+Within pieces for which processors have instructions that interleave, as many stages do that with
+the first half of the rows and the other, since an exchange of less would take two instructions:
+
+    a b c d          a i b j          a e i m
+    e f g h          c k d l          b f j n
+    i j k l   --->   e m f n   --->   c g k o
+    m n o p          g o h p          d h l p
 """
 
 from __future__ import annotations
@@ -14,9 +22,10 @@ from typing import Literal, get_args
 
 from ...dtypes import DType
 from .emit_types import scalar_type, some_lanes, splat, tag, width, with_lanes
+from .target import PIECE
 from .words import HIGH_BITS
 
-NAME = "kernel.transpose"
+NAME, _SQUARE = "kernel.transpose", "kernel.transpose.square"
 
 Loading = Literal["plain", "flip", "float16", "bfloat16"]
 """What is done to elements as they are read: nothing, the highest bit of each byte changed, or made
@@ -34,16 +43,15 @@ def call_transpose(
     to: str,
     stride: str,
     loading: Loading = "plain",
-    whole: bool = False,
     known: str = "",
 ) -> str:
     """The call that writes `rows` x `columns` elements, at most a vector's length each, as
     `columns` rows, `stride` elements apart. Rows of the source are `step` elements apart.
 
-    No other memory is touched, unless a `whole` block may be written; `rows` and `columns` must be
-    positive. The function for a known number of rows has a name of its own.
+    No other memory is touched; `rows` and `columns` must be positive. The function for a known
+    number of rows has a name of its own.
     """
-    name = known or _name(loading, whole)
+    name = known or _name(loading)
     return (
         f"call void @{name}(ptr {source}, i64 {step}, i64 {rows}, "
         f"i64 {columns}, ptr {to}, i64 {stride})"
@@ -52,12 +60,11 @@ def call_transpose(
 
 def called(text: str) -> list[Loading]:
     """The kinds of functions for any number of rows that a text calls."""
-    return [kind for kind in get_args(Loading) if f"@{_name(kind, False)}(" in text]
+    return [kind for kind in get_args(Loading) if f"@{_name(kind)}(" in text]
 
 
-def _name(loading: Loading, whole: bool) -> str:
-    name = NAME if loading == "plain" else f"{NAME}.{loading}"
-    return f"{name}.whole" if whole else name
+def _name(loading: Loading) -> str:
+    return NAME if loading == "plain" else f"{NAME}.{loading}"
 
 
 def declarations(dtype: DType, lanes: int, loading: Loading = "plain") -> set[str]:
@@ -82,7 +89,6 @@ def write_transpose(
     dtype: DType,
     lanes: int,
     loading: Loading = "plain",
-    whole: bool = False,
     known: str = "",
     rows: int = 0,
 ) -> str:
@@ -98,16 +104,16 @@ def write_transpose(
     stored = _stored(dtype, loading)
     u, apart = with_lanes(stored, lanes), 2 if loading in ("float16", "bfloat16") else align
     lines = [
-        f"define internal void @{known or _name(loading, whole)}(ptr noalias readonly %from, "
+        f"define internal void @{known or _name(loading)}(ptr noalias readonly %from, "
         "i64 %step, i64 %rows, i64 %columns, ptr noalias %to, i64 %stride) noinline {",
         "entry:",
         "  %last = sub nsw i64 %rows, 1",
         *_prefix("in", "columns", lanes),
-        *([] if whole or rows else _prefix("out", "rows", lanes)),
+        *([] if rows else _prefix("out", "rows", lanes)),
     ]
     for k in range(lanes):
         if rows and k >= rows:
-            lines.append(f"  %r0.{k} = freeze {v} poison")
+            lines.append(f"  %r{k} = freeze {v} poison")
             continue
         # rows that are not there repeat the last one
         lines += [
@@ -116,17 +122,16 @@ def write_transpose(
             f"  %p{k} = getelementptr {stored}, ptr %from, i64 %o{k}",
             f"  %x{k} = call {u} @llvm.masked.load.{tag(stored, lanes)}.p0(ptr %p{k}, "
             f"i32 {apart}, {bits} %in, {u} zeroinitializer)",
-            *_loaded(f"%r0.{k}", f"%x{k}", v, lanes, loading),
+            *_loaded(f"%r{k}", f"%x{k}", v, lanes, loading),
         ]
-    stages = lanes.bit_length() - 1
-    for stage in range(stages):
-        lines += _stage(v, lanes, stage, lanes >> (stage + 1))
+    turning, columns = _turned(v, [f"%r{k}" for k in range(lanes)], align, lanes)
+    lines += turning
     if rows:
         for k in range(lanes):
             lines += [
                 f"  %f{k} = mul nsw i64 %stride, {k}",
                 f"  %q{k} = getelementptr {scalar}, ptr %to, i64 %f{k}",
-                f"  %s{k} = {some_lanes(scalar, lanes, f'%r{stages}.{k}', 0, rows)}",
+                f"  %s{k} = {some_lanes(scalar, lanes, columns[k], 0, rows)}",
                 f"  store {with_lanes(scalar, rows)} %s{k}, ptr %q{k}, align {align}",
                 f"  %w{k} = icmp sgt i64 %columns, {k + 1}",
                 f"  br i1 %w{k}, label %next{k}, label %done",
@@ -137,15 +142,60 @@ def write_transpose(
         lines += [
             f"  %f{k} = mul nsw i64 %stride, {k}",
             f"  %q{k} = getelementptr {scalar}, ptr %to, i64 %f{k}",
-        ]
-        if whole:
-            lines.append(f"  store {v} %r{stages}.{k}, ptr %q{k}, align {align}")
-            continue
-        lines += [
             f"  %w{k} = icmp sgt i64 %columns, {k}",
             f"  %m{k} = select i1 %w{k}, {bits} %out, {bits} zeroinitializer",
-            f"  call void @llvm.masked.store.{name}({v} %r{stages}.{k}, ptr %q{k}, i32 {align}, "
+            f"  call void @llvm.masked.store.{name}({v} {columns[k]}, ptr %q{k}, i32 {align}, "
             f"{bits} %m{k})",
+        ]
+    return "\n".join([*lines, "  ret void", "}", ""])
+
+
+def call_square(source: str, rows: str, to: str) -> str:
+    """The call that writes a vector's length of rows of the source as columns, whole vectors. Of
+    `rows` that are fewer, the last is read for those that are not there."""
+    return f"call void @{_SQUARE}(ptr {source}, i64 {rows}, ptr {to})"
+
+
+def write_square(dtype: DType, lanes: int, step: int, stride: int) -> str:
+    """The function that `call_square` calls, for rows `step` elements apart, and columns `stride`
+    elements."""
+    scalar, align = scalar_type(dtype), width(dtype)
+    v, pieces = with_lanes(scalar, lanes), 2 if lanes * align == 2 * PIECE else 1
+    part = with_lanes(scalar, lanes // pieces)
+    lines = [
+        f"define internal void @{_SQUARE}(ptr noalias readonly %from, i64 %rows, "
+        "ptr noalias %to) noinline {",
+        "entry:",
+        "  %last = sub nsw i64 %rows, 1",
+    ]
+    for k in range(lanes):
+        lines += [
+            f"  %n{k} = call i64 @llvm.smin.i64(i64 {k}, i64 %last)",
+            f"  %o{k} = mul nsw i64 %n{k}, {step}",
+            f"  %p{k} = getelementptr {scalar}, ptr %from, i64 %o{k}",
+        ]
+        for n in range(pieces):
+            lines += [
+                f"  %p{k}.{n} = getelementptr {scalar}, ptr %p{k}, i64 {n * lanes // pieces}",
+                f"  %x{k}.{n} = load {part}, ptr %p{k}.{n}, align {align}",
+            ]
+    # pieces are read where they will be, since some processors exchange them slowly
+    joined = ", ".join(f"i32 {k}" for k in range(lanes))
+    first = lanes // pieces
+    for k in range(lanes):
+        n, row = divmod(k, first)
+        lines.append(
+            f"  %r{k} = shufflevector {part} %x{row}.{n}, {part} %x{row + first}.{n}, "
+            f"<{lanes} x i32> <{joined}>"
+            if pieces > 1
+            else f"  %r{k} = bitcast {v} %x{k}.0 to {v}"
+        )
+    turning, columns = _turned(v, [f"%r{k}" for k in range(lanes)], align, lanes // pieces)
+    lines += turning
+    for k, column in enumerate(columns):
+        lines += [
+            f"  %q{k} = getelementptr {scalar}, ptr %to, i64 {k * stride}",
+            f"  store {v} {column}, ptr %q{k}, align {align}",
         ]
     return "\n".join([*lines, "  ret void", "}", ""])
 
@@ -169,27 +219,41 @@ def _loaded(result: str, value: str, vector: str, lanes: int, loading: Loading) 
 
 def _prefix(name: str, count: str, lanes: int) -> list[str]:
     """The mask of the first lanes."""
-    wide = with_lanes("i64", lanes)
-    steps = ", ".join(f"i64 {k}" for k in range(lanes))
-    zeros = f"<{lanes} x i32> zeroinitializer"
+    wide = with_lanes("i32", lanes)
+    steps = ", ".join(f"i32 {k}" for k in range(lanes))
     return [
-        f"  %{name}.i = insertelement {wide} poison, i64 %{count}, i64 0",
-        f"  %{name}.v = shufflevector {wide} %{name}.i, {wide} poison, {zeros}",
-        f"  %{name} = icmp ult {wide} <{steps}>, %{name}.v",
+        f"  %{name}.n = trunc i64 %{count} to i32",
+        f"  %{name}.i = insertelement {wide} poison, i32 %{name}.n, i64 0",
+        f"  %{name}.v = shufflevector {wide} %{name}.i, {wide} poison, {wide} zeroinitializer",
+        f"  %{name} = icmp slt {wide} <{steps}>, %{name}.v",
     ]
 
 
-def _stage(vector: str, lanes: int, stage: int, apart: int) -> list[str]:
-    lines = []
-    for k in range(lanes):
-        low, high = k & ~apart, k | apart
-        if k == low:
-            picks = [c if not c & apart else lanes + c - apart for c in range(lanes)]
-        else:
-            picks = [c + apart if not c & apart else lanes + c for c in range(lanes)]
-        chosen = ", ".join(f"i32 {p}" for p in picks)
+def _turned(vector: str, rows: list[str], size: int, apart: int) -> tuple[list[str], list[str]]:
+    """What turns rows round, whose elements have `size` bytes; and the names of the columns."""
+    lines: list[str] = []
+    lanes = len(rows)
+
+    def shuffled(x: str, y: str, picks: list[int]) -> str:
+        name, chosen = f"%t{len(lines)}", ", ".join(f"i32 {p}" for p in picks)
         lines.append(
-            f"  %r{stage + 1}.{k} = shufflevector {vector} %r{stage}.{low}, {vector} "
-            f"%r{stage}.{high}, <{lanes} x i32> <{chosen}>"
+            f"  {name} = shufflevector {vector} {x}, {vector} {y}, <{lanes} x i32> <{chosen}>"
         )
-    return lines
+        return name
+
+    piece = min(lanes, PIECE // size)
+    apart //= 2
+    while apart >= piece:
+        low = [lanes + c - apart if c & apart else c for c in range(lanes)]
+        picks = low, [p + apart for p in low]
+        rows = [
+            shuffled(rows[k & ~apart], rows[k | apart], picks[k & apart > 0]) for k in range(lanes)
+        ]
+        apart //= 2
+    half, starts = piece // 2, range(0, lanes, piece)
+    low = [p for at in starts for k in range(at, at + half) for p in (k, lanes + k)]
+    picks = low, [p + half for p in low]
+    for _ in range(piece.bit_length() - 1):
+        halves = [k for at in starts for k in range(at, at + half)]
+        rows = [shuffled(rows[k], rows[k + half], p) for k in halves for p in picks]
+    return lines, rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_ahead import ColumnsAhead, asks_for_columns
 from .contraction_cost import gathers
@@ -18,6 +17,7 @@ from .contraction_results import (
     result_step,
     write_results,
     write_results_of,
+    write_turning,
 )
 from .contraction_sides import (
     Side,
@@ -141,10 +141,7 @@ class ContractionWriter:
             text += write_results_of(*given, past=self.past)
         if not (self.one_run or self.gathers):
             text += write_results(self.frame, self.plan, self.strides, self.past)
-        turning = transposing(self.frame, text, dtype, lanes)
-        if self.plan.across:
-            turning += transpose.write_transpose(dtype, lanes, whole=True)
-        return text + turning
+        return text + transposing(self.frame, text, dtype, lanes) + write_turning(self.plan)
 
     def _element(self, pointer: str, offset: str) -> str:
         return element(self.b, self.scalar, pointer, offset)

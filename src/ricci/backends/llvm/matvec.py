@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass, replace
 
 from ...ir.nodes import Index, Tensor
-from . import contraction_transpose as transpose
 from .contraction_form import Form, Operand, size
 from .contraction_plan import (
     MOST_CHUNKS,
@@ -22,7 +21,7 @@ from .contraction_plan import (
     may_prepare,
     plans_of_sides,
 )
-from .contraction_results import call_results, write_results
+from .contraction_results import call_results, write_results, write_turning
 from .contraction_space import (
     Places,
     Space,
@@ -178,9 +177,7 @@ class _Writer:
         if rest:
             shapes.append(Dot(self.small.extent, rest))
         functions = [self._dot(shape) for shape in shapes]
-        functions.append(write_results(self.frame, plan, self.strides))
-        if plan.across:
-            functions.append(transpose.write_transpose(self.form.dtype, self.lanes, whole=True))
+        functions += [write_results(self.frame, plan, self.strides), write_turning(plan)]
         return KernelCode(
             self.frame.text("".join(functions)),
             tuple(self.frame.tensors),

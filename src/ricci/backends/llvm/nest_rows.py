@@ -18,12 +18,11 @@ from .builder import Builder
 from .emit_types import vector_type, width
 from .nest_choice import dtypes_of
 from .nest_uses import Loop, Use, is_dynamic
+from .target import PIECE
 
 if TYPE_CHECKING:
     from .nest_plan import Plan
 
-_BLOCK = 16
-"""Bytes within which instructions interleave elements."""
 _MOST_LANES, _MOST_VECTORS, _MOST_NODES = 16, 3, 2000
 """Of a vector, of a row, and of the terms of all rows, which are written out."""
 _OPERATORS = ("add", "mul", "min", "max", "and", "or")
@@ -40,7 +39,7 @@ def are_together(kernel: Reduce, plan: Plan, uses: Sequence[Use], rows: Loop) ->
     if not isinstance(vector.extent, int) or not isinstance(rows.extent, int):
         return False
     sizes = {width(d) for d in dtypes_of(kernel)}
-    if len(sizes) != 1 or not lanes * min(sizes) >= _BLOCK or not 1 < lanes <= _MOST_LANES:
+    if len(sizes) != 1 or not lanes * min(sizes) >= PIECE or not 1 < lanes <= _MOST_LANES:
         return False
     count = -(-vector.extent // lanes)
     nodes = sum(1 for _ in walk(*kernel.values)) + 2
@@ -71,7 +70,7 @@ def total_of_rows(
 def _half(b: Builder, x: str, y: str, dtype: DType, lanes: int, rows: int, part: int) -> str:
     """Of two vectors of the parts of `rows` rows each one half of all parts, those of each row in
     the order of rows."""
-    block = _BLOCK // width(dtype)
+    block = PIECE // width(dtype)
     picks: list[int] = []
     if rows < block:  # `rows` neighbours of both in turn, within each block
         units = block // rows // 2

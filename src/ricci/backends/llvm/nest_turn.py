@@ -24,10 +24,8 @@ from .nest_plan import CHUNK_NS, MOST_CHUNKS, lanes_of
 from .nest_share import divided, points_within
 from .nest_stream import is_wanted, write_either_way
 from .nest_uses import Loop, Use, is_dynamic, loops_of, uses_of
-from .target import LINE, Target
+from .target import LINE, PIECE, Target
 
-PIECE_BYTES = 16
-"""Of a part of a vector within which instructions interleave elements."""
 RUN = 64
 """About how many elements next to one another a block writes."""
 NEAR = 4
@@ -115,7 +113,7 @@ def plan_turned(
     turned = () if best is None else _turned(uses, along, best)
     if best is None or not turned:
         return None
-    least = max(PIECE_BYTES // min(width(a.tensor.dtype) for a in turned), 2)
+    least = max(PIECE // min(width(a.tensor.dtype) for a in turned), 2)
     sides = [_side(known(x), lanes) for x in (along, best)]
     if min(sides) < least:
         return None
@@ -370,7 +368,7 @@ def read_turned(b: Builder, type: str, size: int, lines: Sequence[str], rows: in
     Pieces of lines that are some apart are read side by side, and all pieces of a vector turned
     round at once, by interleaving.
     """
-    piece = PIECE_BYTES // size
+    piece = PIECE // size
     out = []
     for start in range(0, rows, piece):
         parts = []

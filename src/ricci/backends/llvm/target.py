@@ -15,6 +15,8 @@ LINE = 64
 """Bytes of a line of the caches."""
 PAGE = 4096
 """Bytes of a page of memory: what lies whole ones apart falls on the same lines of the caches."""
+PIECE = 16
+"""Bytes of a part of a vector within which instructions interleave elements."""
 _ONE_UNIT = frozenset(("cannonlake", "icelake-client", "rocketlake", "tigerlake", "znver4"))
 """Processors that begin one multiply-add of 512 bits in a cycle, where others begin two."""
 _IN_HALVES = frozenset(("znver1", "bdver4"))

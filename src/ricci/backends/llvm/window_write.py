@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...ir.nodes import Index
 from . import contraction_transpose as transpose
-from .contraction_results import call_results_of, goes_past, write_results_of
+from .contraction_results import call_results_of, goes_past, write_results_of, write_turning
 from .contraction_sides import aligned, batch_places, element, mark_written, sides_of, write_prepare
 from .contraction_space import (
     Places,
@@ -119,9 +119,7 @@ class _Writer:
         for count in turning:
             self.b.declarations |= transpose.declarations(dtype, count)
             text += transpose.write_transpose(dtype, count)
-        if self.plan.across:
-            text += transpose.write_transpose(dtype, lanes, whole=True)
-        return text
+        return text + write_turning(self.plan)
 
     # ------------------------------------------------------------------ kernel
 

@@ -10,7 +10,7 @@ from . import contraction_transpose as transpose
 from .contraction_cost import equal_pieces
 from .contraction_form import size
 from .contraction_plan import batch_of
-from .contraction_results import call_results_of, goes_past, write_results_of
+from .contraction_results import call_results_of, goes_past, write_results_of, write_turning
 from .contraction_sides import aligned, batch_places, element, mark_written
 from .contraction_space import Space, chunk_range, decode, minus, plus, smin, times
 from .emit import Frame, Place
@@ -98,9 +98,7 @@ class _Writer:
         for lanes in turning:
             self.b.declarations |= transpose.declarations(dtype, lanes)
             text += transpose.write_transpose(dtype, lanes)
-        if plan.across:
-            text += transpose.write_transpose(dtype, plan.lanes, whole=True)
-        return text
+        return text + write_turning(plan)
 
     # ------------------------------------------------------------------ kernel
 
