@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from ricci.backends.llvm import targets
-from ricci.backends.llvm.contraction_cost import tiles
+from ricci.backends.llvm.contraction_tiles import tiles
 from ricci.backends.llvm.jit import assembly
 from ricci.backends.llvm.microkernel import Tile, call_tile, declarations, write_tile
 from ricci.backends.llvm.tile_step import steps_in_turn, vectors_ahead

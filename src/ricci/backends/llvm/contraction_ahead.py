@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .contraction_cost import reads_far
+from .contraction_cost import has_room_to_ask, reads_far
 from .contraction_plan import Plan, is_direct
 from .contraction_sides import batch_places, block_at, element
 from .contraction_space import plus, product, smin, step_of, times
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 _LEAST = 2
 """Values of k for each row of tiles to ask for: with fewer, asking takes as long as it saves."""
-_SHARES = 8
-"""Rows of tiles that share the questions for what is prepared, at least: where there are few, the
-first is no small part of all."""
 
 
 def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
@@ -39,10 +36,8 @@ def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
     if few or not reads_far(plan.vector, plan.form, plan.depth, target):
         return False
     if plan.vector_source == "prepared":
-        shares = min(plan.row_block, plan.broadcast.extent) // plan.rows
-        block = plan.lane_block * plan.depth.most * plan.form.dtype.numpy().itemsize
-        several = plan.lane_block > plan.panel  # else they are read one after the other throughout
-        return target.looks_ahead and several and shares >= _SHARES and 8 * block <= 3 * target.l2
+        rows = min(plan.row_block, plan.broadcast.extent)
+        return target.looks_ahead and bool(has_room_to_ask(plan, rows, plan.lane_block, target))
     if plan.vector_source != "packed" or plan.form.words is not None:
         return False
     if not is_direct(plan.vector, plan.depth.indices, strides):

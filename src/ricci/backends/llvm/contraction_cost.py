@@ -5,7 +5,6 @@ The constants were measured; only their ratios matter.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from ...ir.rewrite import free_indices
 from ...ir.shapes import count_inside
 from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form, merge, step_of
+from .contraction_tiles import MOST_ROWS, tile_cost
 from .emit_access import extent_of, linear, shape_of
 from .kernels import Strides
 from .packing import MOST_STRIDE, Depth, contiguous_depth, is_plain, loop_order
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 """Of several choices of blocks: cycles, or sizes, which may be too large for integers of numpy."""
 
-MOST_ROWS = 16
-"""Rows of a register tile."""
 MOST_APART = 9
 """Rows of a tile that may lie whole pages apart, and still find room in the first cache."""
 _CALL = 30.0
@@ -49,6 +47,12 @@ _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
 """Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
+_WAITED_PANELS, _ASKED_PANELS = 8.0, 2.0
+"""The same of prepared ones for several rows of tiles, where vectors are done in halves: the first
+row waits for them; and if all rows have asked for them before, see `has_room_to_ask`."""
+ASKING = 8
+"""Rows of tiles that share the questions for what is prepared, at least: where there are few, the
+first is no small part of all."""
 _COLUMNS_IN_PLACE, _ROW_IN_PLACE = 0.45, 1.2
 """Cycles per vector of columns in place that a core's caches hold; for a single row, which waits
 for each of them, where prepared ones would come as fast as it computes."""
@@ -90,10 +94,6 @@ halves."""
 _PAGES_OF_RESULTS = 40.0
 """Cycles to store part of a line of results whose neighbours lie whole pages apart, on the same
 lines of the caches, and drive out each other until the next part of each is stored."""
-_LEAST_ROWS = 4
-"""Rows of tiles other than the best that are worth a try."""
-_HARDLY = 1.05
-"""How many times the cycles of the best tile others may take that are worth a try."""
 _WINDOW, _OF_FEW = 1.25, 2.5
 """Half cycles per vector and k of a plain loop nest over windows, and what few rows of the other
 side wait for their sums."""
@@ -114,7 +114,7 @@ class Costs:
         self.bytes = plan.form.dtype.numpy().itemsize
         self.rows, self.columns = plan.broadcast.extent, plan.vector.extent
         k, elements = plan.depth.extent, self.rows * self.columns
-        multiply = _tile_cost(self.rows, self.columns, plan.rows, plan.vectors, plan.lanes, target)
+        multiply = tile_cost(self.rows, self.columns, plan.rows, plan.vectors, plan.lanes, target)
         multiply *= _clashes(plan, strides)
         tiles = -(-self.rows // plan.rows) * -(-self.columns // plan.panel)
         # of one element of the result, of the broadcast side and of the vector side
@@ -218,10 +218,13 @@ class Costs:
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
-            each = _FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS
+            of_line = np.array(_FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS)
+            if plan.vector_source == "prepared" and target.narrow and self.rows > MOST_ROWS:
+                asked = has_room_to_ask(plan, rows, columns, target)
+                of_line = np.where(asked, _ASKED_PANELS, _WAITED_PANELS)
             if target.narrow and self.rows > 1 and size > target.shared:
-                each += _FROM_MEMORY
-            cycles = cycles + each * columns * depth / line
+                of_line = of_line + _FROM_MEMORY
+            cycles = cycles + of_line * columns * depth / line
         if self.meets_far:
             cycles = cycles + rows * depth / line * -(-columns // plan.panel) * _FAR_ROWS
         tiles = -(-rows // plan.rows) * -(-columns // plan.panel)
@@ -356,6 +359,17 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
         return _IN_PLACE
     stays = plan.is_deep and plan.rows <= DEEP_APART
     return apart * (_DEEP_WAITED if stays else _WAITED[target.wide])
+
+
+def has_room_to_ask(
+    plan: Plan, rows: Numbers | int, columns: Numbers | int, target: Target
+) -> np.ndarray[Any, np.dtype[np.bool_]] | bool:
+    """Whether chunks of such sizes may ask for the prepared columns of the next block of k: of
+    several panels, else they are read one after the other throughout; by enough rows of tiles; and
+    the second cache has room for those of two blocks and for rows."""
+    block = columns * plan.depth.most * plan.form.dtype.numpy().itemsize
+    enough = rows // plan.rows >= ASKING
+    return (columns > plan.panel) & enough & (8 * block <= 3 * target.l2)
 
 
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:
@@ -522,79 +536,3 @@ def _run(
         0.0 if inner % panel == 0 or inner == operand.extent else 1.0
     )
     return max(1.0, min(float(lanes), panel / max(pieces, panel / lanes)))
-
-
-@functools.lru_cache(256)
-def best_tile(
-    rows: int, columns: int, lanes: int, target: Target, most_rows: int = MOST_ROWS
-) -> tuple[int, int]:
-    """Rows and vectors of the register tile that waste least."""
-    shapes = [(r, v) for r, v in tiles(target) if r <= most_rows]
-    _, r, v = min((_tile_cost(rows, columns, r, v, lanes, target), r, v) for r, v in shapes)
-    return min(r, rows), min(v, -(-columns // lanes))
-
-
-@functools.lru_cache(256)
-def good_tiles(
-    rows: int, columns: int, lanes: int, target: Target, most_rows: int = MOST_ROWS
-) -> tuple[tuple[int, int], ...]:
-    """For each number of vectors the tile that wastes least, if that is hardly more than the best
-    wastes; those of few rows read columns too often."""
-    found: dict[int, tuple[float, int]] = {}
-    for r, v in tiles(target):
-        if _LEAST_ROWS <= r <= min(most_rows, rows) and v <= -(-columns // lanes):
-            cost = (_tile_cost(rows, columns, r, v, lanes, target), r)
-            found[v] = min(cost, found.get(v, cost))
-    most = _HARDLY * min((cost for cost, _ in found.values()), default=0.0)
-    return tuple((r, v) for v, (cost, r) in found.items() if cost <= most)
-
-
-@functools.lru_cache(8)
-def tiles(target: Target) -> tuple[tuple[int, int], ...]:
-    """The register tiles that leave room for the vectors and one broadcast."""
-    found = []
-    for vectors in range(1, 9):
-        for rows in range(1, MOST_ROWS + 1):
-            if has_room(rows, vectors, target):
-                found.append((rows, vectors))
-    return tuple(found)
-
-
-def has_room(rows: int, vectors: int, target: Target) -> bool:
-    """Whether there are registers for the sums of a tile, its vectors and one broadcast."""
-    kept = vectors if target.fused else min(rows, vectors)
-    return rows * vectors + kept < target.registers
-
-
-def _tile_cost(rows: int, columns: int, r: int, v: int, lanes: int, target: Target) -> float:
-    """Cycles per k for the whole result."""
-    total = 0.0
-    wide = -(-columns // lanes)
-    for count, height in equal_pieces(rows, r):
-        for times, width in equal_pieces(wide, v):
-            total += count * times * _cycles(height, width, target)
-    return total
-
-
-def multiply_adds(rows: int, vectors: int, target: Target) -> float:
-    """Half cycles that the arithmetic units take for one k of a tile."""
-    if target.fused:
-        return rows * vectors * target.slower
-    # products, sums, and the shuffles that broadcast, share three units
-    return (2 * rows * vectors + rows) * 2 / 3
-
-
-def equal_pieces(extent: int, step: int) -> list[tuple[int, int]]:
-    """Pieces of an extent, and the rest: how many, and how long."""
-    pieces = [(extent // step, step), (1, extent % step)]
-    return [(n, s) for n, s in pieces if n and s]
-
-
-def _cycles(rows: int, vectors: int, target: Target) -> float:
-    """Cycles of one k of a tile: multiply-adds, their latency, or loads; a little for the loop."""
-    work = multiply_adds(rows, vectors, target)
-    latency = target.accumulators / 2
-    # an element that is broadcast takes as long to load as a vector that is no longer than a half
-    each = 0.5 if target.long else 1.2 if target.narrow else 1.0
-    loads = (vectors * (1 + vectors * 0.02) + rows * each) * target.slower
-    return max(work, latency, loads) + 0.05 * loads + 0.5

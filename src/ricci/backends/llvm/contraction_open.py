@@ -25,9 +25,9 @@ from ...ir.rewrite import (
     substitute,
 )
 from . import contraction, nest
-from .contraction_cost import best_tile
 from .contraction_form import find_form
 from .contraction_open_write import Outer, Variant, write_open
+from .contraction_tiles import best_tile
 from .kernels import KernelCode, Strides
 from .nest_uses import value_indices
 from .sizes import Size, lower, row_major, size_of, sizes_of, times, upper

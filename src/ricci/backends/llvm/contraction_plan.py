@@ -14,22 +14,20 @@ from functools import cached_property
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
 from .contraction_cost import (
+    ASKING,
     DEEP_APART,
     MOST_APART,
-    MOST_ROWS,
     Costs,
-    best_tile,
     estimate,
-    good_tiles,
     is_by_lanes,
     is_far,
     near_room,
     reads_far,
     rows_beside,
-    tiles,
 )
 from .contraction_form import Form, Operand, by_stride, size
 from .contraction_space import flat_form, merge, step_of
+from .contraction_tiles import MOST_ROWS, best_tile, good_tiles, tiles
 from .emit_access import extent_of, shape_of
 from .kernels import Strides
 from .packing import Depth, is_plain
@@ -240,11 +238,13 @@ def plans_of_sides(
 
 def _of_depths(plan: Plan, strides: Strides, target: Target) -> Iterator[Plan]:
     """A plan with blocks of so many k as are added up one by one, with as many as leave a panel of
-    columns in the first cache, and with as many as leave one of rows there."""
+    columns in the first cache, with as many as leave one of rows there, and with as many as leave
+    room to ask for columns."""
     yield plan
-    for other in (_near(plan, strides, target), _deep(plan, strides, target)):
-        if other is not None:
-            yield other
+    for other in (_near, _deep, _asking):
+        found = other(plan, strides, target)
+        if found is not None:
+            yield found
 
 
 def may_be_deep(
@@ -377,6 +377,23 @@ def _deep(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     depth = _blocked(depth, _panel_depth(rows, bytes_of, target))
     deep = replace(plan, rows=rows, vectors=vectors, depth=depth, is_deep=True)
     return _with_blocks(deep, strides, target)
+
+
+def _asking(plan: Plan, strides: Strides, target: Target) -> Plan | None:
+    """The plan in which there is room to ask for prepared columns, see `has_room_to_ask`; none if
+    there is anyway, if too few rows of tiles could ask, or if nobody has to wait."""
+    few = plan.broadcast.extent < ASKING * plan.rows
+    if few or not target.narrow or plan.vector_source != "prepared" or plan.form.words is not None:
+        return None
+    if not reads_far(plan.vector, plan.form, plan.depth, target):
+        return None
+    most = max(64, 3 * target.l2 // (8 * plan.lane_block * plan.form.dtype.numpy().itemsize))
+    if plan.depth.most <= most:
+        return None
+    depth = _blocked(plan.depth, most)
+    if depth.most > most:  # blocks have about so many
+        depth = _blocked(plan.depth, 2 * most - depth.most)
+    return _with_blocks(replace(plan, depth=depth), strides, target)
 
 
 def is_across(form: Form, vector: Operand, strides: Strides) -> bool:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from ...ir.loops import Group, Reduce
 from ...ir.nodes import Const, Expr, Index, Tensor
 from ...ir.rewrite import accesses, free_indices
-from .contraction_cost import Costs, tiles
+from .contraction_cost import Costs
 from .contraction_form import Form, Operand, by_stride, factors, product_of
 from .contraction_plan import Plan, is_across, plans_of_sides
+from .contraction_tiles import tiles
 from .emit_access import extent_of
 from .kernels import Strides
 from .schedule import Chain, impossible

@@ -16,10 +16,11 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from . import nest
 from .contraction import form_of
-from .contraction_cost import estimate, tiles
+from .contraction_cost import estimate
 from .contraction_form import Form
 from .contraction_plan import in_runs, plans_of_sides, reduced_loops
 from .contraction_schedule import schedule_of, scheduled_plan
+from .contraction_tiles import tiles
 from .emit import Frame
 from .emit_access import extent_of
 from .kernels import Strides, choose

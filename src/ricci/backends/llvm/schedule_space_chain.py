@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ...ir.loops import Kernel, Reduce
 from ...ir.nodes import Tensor
-from .contraction_cost import tiles
+from .contraction_tiles import tiles
 from .group_product import tiles_of
 from .kernels import Strides
 from .schedule import Chain, Schedule

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.nodes import Tensor
-from .contraction_cost import has_room, tiles
 from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form
+from .contraction_tiles import has_room, tiles
 from .emit_access import extent_of
 from .kernels import Strides
 from .schedule import Side, Window

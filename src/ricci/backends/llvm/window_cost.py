@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from ...ir.rewrite import free_indices
-from .contraction_cost import MOST_APART, equal_pieces, multiply_adds
+from .contraction_cost import MOST_APART
 from .contraction_form import size
 from .contraction_space import flat_form
+from .contraction_tiles import equal_pieces, multiply_adds
 from .emit_types import width
 from .kernels import Strides
 from .packing import Packing, contiguous_depth

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from ...dtypes import DType
 from ...ir.nodes import Tensor
-from .contraction_cost import equal_pieces, multiply_adds, tiles
 from .contraction_form import Form
+from .contraction_tiles import equal_pieces, multiply_adds, tiles
 from .emit_access import extent_of
 from .emit_types import width
 from .kernels import Strides

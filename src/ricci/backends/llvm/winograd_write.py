@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from ...ir.nodes import Subscript, integer
 from . import contraction_transpose as transpose
-from .contraction_cost import equal_pieces
 from .contraction_form import size
 from .contraction_plan import batch_of
 from .contraction_results import call_results_of, goes_past, write_results_of, write_turning
 from .contraction_sides import aligned, batch_places, element, mark_written
 from .contraction_space import Space, chunk_range, decode, minus, plus, smin, times
+from .contraction_tiles import equal_pieces
 from .emit import Frame, Place
 from .emit_access import extent_of
 from .emit_types import scalar_type, width
