@@ -67,6 +67,8 @@ _CHUNKS = 24
 """Chunks per core, for fewer of which the last ones would be waited for."""
 _MOST_SUMS, _BLOCKS_OF_SUM = 8, 16
 """Sums that the blocks of k of few rows are added up in, and blocks of each, at least."""
+_LINE_OF_K = 16
+"""Values of k that a line of the caches has, of numbers of 4 bytes."""
 _STRETCH = 8192
 """Bytes read of each of them before going on to the next rows, at least."""
 
@@ -436,14 +438,17 @@ def _panel_depth(rows: int, bytes_of: int, target: Target) -> int:
 
 
 def _blocked(depth: Depth, limit: int) -> Depth:
-    """Cuts the reduced indices in blocks of at most about `limit` points."""
+    """Cuts the reduced indices in blocks of at most about `limit` points: of whole lines where one
+    index is cut, since others would share a line between two."""
     split = 0
     while depth.extent > limit and size(depth.indices[split + 1 :]) > limit:
         split += 1
     inner = size(depth.indices[split + 1 :])
     extent = extent_of(depth.indices[split])
     blocks = -(-extent * inner // limit)
-    return Depth(depth.indices, split, -(-extent // min(blocks, extent)))
+    each = -(-extent // min(blocks, extent))
+    whole = -(-each // _LINE_OF_K) * _LINE_OF_K
+    return Depth(depth.indices, split, whole if inner == 1 and whole <= limit < extent else each)
 
 
 def _vectors_of_row(wide: int, target: Target) -> int:
