@@ -77,6 +77,36 @@ def test_transpose_of_every_size() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "lanes"),
+    [
+        (DType.FLOAT32, 4),
+        (DType.FLOAT32, 8),
+        (DType.FLOAT32, 16),
+        (DType.FLOAT64, 2),
+        (DType.FLOAT64, 4),
+        (DType.FLOAT64, 8),
+        (DType.INT32, 8),
+    ],
+)
+def test_squares_of_so_many_rows(dtype: DType, lanes: int) -> None:
+    """The last row stands for those that are not there."""
+    n, step, stride = lanes, lanes + 3, 2 * lanes
+    text = "declare i64 @llvm.smin.i64(i64, i64)\n"
+    text += transpose.write_square(dtype, n, step, stride)
+    text += "define void @go(ptr %a, i64 %r, ptr %b) {\n"
+    text += transpose.call_square("%a", "%r", "%b") + "\nret void\n}\n"
+    library, go = load(text, "go", [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p])
+    a = np.arange(n * step).reshape(n, step).astype(dtype.numpy())
+    for rows in range(1, n + 1):
+        b = np.full((n, stride), -1, dtype.numpy())
+        go(a.ctypes.data, rows, b.ctypes.data)
+        there = np.minimum(np.arange(n), rows - 1)
+        assert np.array_equal(b[:, :n], a[there, :n].T)
+        assert (b[:, n:] == -1).all()
+    del library
+
+
+@pytest.mark.parametrize(
     "target",
     [
         Target("aarch64-unknown-linux-gnu", "neoverse-n1", "", 16, 29, False, 10, 65536, 1 << 20),

@@ -39,7 +39,8 @@ def load(point: Point, access: Access) -> Value:
 
 def _picked(point: Point, access: Access) -> str | None:
     """The elements of an access whose lanes are known to be near one another, but neither next to
-    one another nor the same, as a border that repeats: one vector, and lanes picked from it."""
+    one another nor the same, as a border that repeats, or not all there: one vector, and lanes
+    picked from it."""
     window = window_of(point, access)
     if window is None:
         return None
@@ -58,8 +59,9 @@ def _picked(point: Point, access: Access) -> str | None:
         name = f"llvm.masked.load.{tag(type, lanes)}.p0"
         where = f"ptr {address.pointer}"
         raw = _masked_read(point, name, full, where, align, f"<{flags}>", stable)
-    chosen = ", ".join(f"i32 {k}" for k in window.picks)
-    text = f"shufflevector {full} {raw}, {full} poison, <{lanes} x i32> <{chosen}>"
+    chosen = ", ".join(f"i32 {lanes if k is None else k}" for k in window.picks)
+    other = "zeroinitializer" if None in window.picks else "poison"
+    text = f"shufflevector {full} {raw}, {full} {other}, <{lanes} x i32> <{chosen}>"
     return point.b.pure(text, raw)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...ir.nodes import Access, Expr, Remap, Subscript, Symbol, integer
+from ...ir.nodes import Access, Expr, Remap, Skip, Subscript, Symbol, integer
 from ...ir.rewrite import free_indices, nodes_through_locals
 from ...ir.shapes_evaluate import evaluate
 from .emit_access import is_within
@@ -22,16 +22,17 @@ _ONLY = Place(None)
 @dataclass(frozen=True, slots=True)
 class Window:
     """An access to the first element of a window, how many elements there are from there on, and
-    where each lane is among them."""
+    where each lane is among them, if it is there."""
 
     access: Access
     room: int
-    picks: tuple[int, ...]
+    picks: tuple[int | None, ...]
 
 
 def window_of(point: Point, access: Access) -> Window | None:
     """The window of an access one of whose subscripts, along which elements are contiguous, is
-    remapped: the others are the same in all lanes, and the values of all its indices known."""
+    remapped, or leaves out lanes where a processor has no fast loads under masks: the others are
+    the same in all lanes, and the values of all its indices known."""
     along = {i for i, place in point.places.items() if place.vector}
     if point.lanes == 1 or len(along) != 1:
         return None
@@ -39,19 +40,24 @@ def window_of(point: Point, access: Access) -> Window | None:
     if len(wide) != 1 or point.frame.strides(access.tensor)[wide[0]] != 1:
         return None
     subscript, extent = access.subscripts[wide[0]], sizes_of(access.tensor.shape)[wide[0]]
-    if not isinstance(extent, int) or not isinstance(subscript.rule, Remap):
+    target = point.frame.target
+    kinds = (Remap, Skip) if target is not None and target.narrow else Remap
+    if not isinstance(extent, int) or not isinstance(subscript.rule, kinds):
         return None
     if is_within(subscript.index, extent, point.ranges):
         return None
     lanes = _lanes(point, subscript, extent)
-    if lanes is None:
+    there = [at for at in lanes or () if at is not None]
+    if lanes is None or not there:
         return None
-    first = max(min(*lanes, extent - point.lanes), 0)
-    if max(lanes) >= first + point.lanes:
+    first = max(min(*there, extent - point.lanes), 0)
+    if max(there) >= first + point.lanes:
+        return None
+    if len(there) < point.lanes and extent < point.lanes:
         return None
     subscripts = list(access.subscripts)
     subscripts[wide[0]] = Subscript(integer(first))
-    picks = tuple(n - first for n in lanes)
+    picks = tuple(None if n is None else n - first for n in lanes)
     return Window(replace(access, subscripts=tuple(subscripts)), extent - first, picks)
 
 
@@ -62,23 +68,25 @@ def _parts(subscript: Subscript) -> tuple[Expr, ...]:
     )
 
 
-def _lanes(point: Point, subscript: Subscript, extent: int) -> list[int] | None:
-    """What a remapped subscript is in each lane, if that is known, and in range."""
+def _lanes(point: Point, subscript: Subscript, extent: int) -> list[int | None] | None:
+    """What a subscript is in each lane, if that is known: in range, or left out."""
     rule = subscript.rule
-    assert isinstance(rule, Remap)
     parts = _parts(subscript)
     if any(isinstance(x, (Access, Symbol)) for x in nodes_through_locals(*parts)):
         return None
     places = {i: point.places.get(i, _ONLY) for i in free_indices(*parts)}
     if any(place.base is not None for place in places.values()):
         return None
-    found = []
+    found: list[int | None] = []
     for lane in range(point.lanes):
         known = {i: p.offset + (lane if p.vector else 0) for i, p in places.items()}
         at = evaluate(subscript.index, known)
-        if not 0 <= at < extent:
+        if isinstance(rule, Remap) and not 0 <= at < extent:
             at = evaluate(rule.below if at < 0 else rule.above, known)
-        if not 0 <= at < extent:
+        if 0 <= at < extent:
+            found.append(at)
+        elif isinstance(rule, Skip):
+            found.append(None)
+        else:
             return None
-        found.append(at)
     return found

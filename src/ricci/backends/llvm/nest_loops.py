@@ -26,7 +26,7 @@ from .nest_phase import runs_of
 from .nest_plan import Plan, written_out
 from .nest_share import divided, points_within, shares_of
 from .nest_stream import write_streamed
-from .nest_tiles import Tiles, steps_of, tiles_of
+from .nest_tiles import Tiles, beside_borders, steps_of, tiles_of
 from .nest_uses import Loop, interior
 from .sizes import Size, expression, lower, minus, size_of
 
@@ -291,6 +291,22 @@ class LoopNest(ABC):
             last = self._most(last, first)
         elif last <= first and not closed:
             first = last = blocks
+        if limits is None and not closed and isinstance(first, int) and isinstance(last, int):
+            assert isinstance(blocks, int)
+            left, right = beside_borders(first, last, blocks, plan.vectors)
+            if left:
+                self._tile(
+                    self._cells(rows, 0, 1, ranges, border=True)
+                    + self._cells(rows, first, left, inside, border=False)
+                )
+                begin = first = first + left
+            if right:
+                last -= right
+                self._tile(
+                    self._cells(rows, last, right, inside, border=False)
+                    + self._cells(rows, blocks - 1, 1, ranges, border=True)
+                )
+                end = last
         for start, stop, known, count in (
             (begin, self._least(end, first), ranges, 0),
             (self._most(begin, first), self._least(end, last), inside, plan.vectors),
@@ -340,6 +356,11 @@ class LoopNest(ABC):
     def _vector_tile(
         self, rows: list[Places], at: Bound, vectors: int, ranges: Ranges, border: bool
     ) -> None:
+        self._tile(self._cells(rows, at, vectors, ranges, border))
+
+    def _cells(
+        self, rows: list[Places], at: Bound, vectors: int, ranges: Ranges, border: bool
+    ) -> list[Cell]:
         plan = self.plan
         assert plan.vector is not None
         index, extent, lanes = plan.vector.index, plan.vector.extent, plan.lanes
@@ -361,7 +382,7 @@ class LoopNest(ABC):
                 spot = Place(place.base, place.offset + n * lanes, place.vector)
                 mask = self._tail_mask(spot, extent) if tail else FULL
                 cells.append(Cell({**places, index: spot}, mask, ranges))
-        self._tile(cells)
+        return cells
 
     def _tail_mask(self, place: Place, extent: Size) -> Mask:
         """The lanes whose index is below the extent."""

@@ -54,6 +54,18 @@ def tiles_of(extent: Size, inside: tuple[Size, Size], rows: int) -> Tiles | None
     return None
 
 
+def beside_borders(first: int, last: int, blocks: int, vectors: int) -> tuple[int, int]:
+    """How many of a row's vectors inside, from `first` to `last`, are done in a tile with the one
+    on the border before them, and with that behind them: so many as would else be left over, and
+    be done by themselves with few sums, which wait for one another; none if that are too many."""
+    left_over = (last - first) % vectors
+    room = [vectors - 1 if count == 1 else 0 for count in (first, blocks - last)]
+    if not 0 < left_over <= sum(room):
+        return 0, 0
+    left = min(left_over, room[0])
+    return left, left_over - left
+
+
 def steps_of(
     b: Builder, first: Bound, last: Bound, count: int, left: int | None = None
 ) -> Iterator[tuple[Bound, int]]:

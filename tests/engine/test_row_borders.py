@@ -1,0 +1,102 @@
+"""Vectors at the borders of rows, some of whose lanes read nothing: read whole where loads under a
+mask are slow, and done together with vectors inside that would be left over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ricci
+from ricci.backends.llvm import nest
+from ricci.backends.llvm.nest_tiles import beside_borders
+from ricci.dtypes import Types
+from ricci.passes.pipeline import lower
+
+from ..engine_contraction.native import Fenced
+from .running import HOST, run_code
+
+HALVES = replace(HOST, vector_bytes=32, registers=16, units=1)
+TARGETS = {"host": HOST, "32 bytes in halves": HALVES}
+
+
+def case_of(length: int, taps: int, pad: int, channels: int) -> tuple[str, dict[str, np.ndarray]]:
+    """Rows of sums over windows, the first tap infinite, and what they are."""
+    count = length + 2 * pad - taps + 1
+    text = f"""
+        operator f {{
+            @input {{ x: real[{channels}, {length}]; w: real[3, {channels}, {taps}]; }}
+            @output {{ y: real[3, {count}]; }}
+            @lower {{
+                y[o, i] += x[c, |i + k - {pad}|] * w[o, c, k],
+                    o < 3, i < {count}, c < {channels}, k < {taps};
+            }}
+        }}
+        graph G {{
+            @input {{ x: real[{channels}, {length}]; w: real[3, {channels}, {taps}]; }}
+            @output {{ y: real[3, {count}]; }}
+            @compose {{ y = f(x, w); }}
+        }}"""
+    rng = np.random.default_rng(length)
+    x = rng.uniform(0.5, 1, (channels, length)).astype(np.float32)
+    w = rng.uniform(0.5, 1, (3, channels, taps)).astype(np.float32)
+    w[1, :, 0] = np.inf
+    there = np.pad(np.ones(length, bool), pad)
+    padded = np.pad(x.astype(np.float64), [(0, 0), (pad, pad)])
+    y = np.zeros((3, count))
+    for k in range(taps):
+        on = there[k : k + count]
+        y[:, on] += np.einsum("ci,oc->oi", padded[:, k : k + count][:, on], w[:, :, k])
+    return text, {"x": x, "w": w, "y": y}
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("channels", [1, 40])
+@pytest.mark.parametrize(("taps", "pad"), [(2, 1), (3, 1), (3, 2), (5, 2), (4, 0), (11, 5)])
+@pytest.mark.parametrize("length", [8, 9, 16, 23, 40, 56, 64, 67])
+def test_sums_of_windows(length, taps, pad, channels, target) -> None:  # type: ignore[no-untyped-def]
+    """Nothing outside is read, also at the ends of the memory."""
+    text, arrays = case_of(length, taps, pad, channels)
+    model = ricci.parse(text)
+    (kernel,) = lower(model.graph, {}, Types()).kernels
+    code = nest.generate(kernel, {}, target)
+    for at_end in (False, True):
+        fenced = {
+            t: Fenced(arrays[t.name[-1]].astype(np.float32), at_end).array for t in code.tensors
+        }
+        (y,) = (a for t, a in fenced.items() if t.name.endswith("y"))
+        y[...] = np.nan
+        assert not run_code(code, fenced).any()
+        np.testing.assert_allclose(y, arrays["y"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("length", [16, 24, 64])
+def test_no_loads_under_masks_where_they_are_slow(length: int) -> None:
+    text, _ = case_of(length, 3, 1, 40)
+    (kernel,) = lower(ricci.parse(text).graph, {}, Types()).kernels
+    assert "masked.load" not in nest.generate(kernel, {}, HALVES).text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "blocks", "vectors", "beside"),
+    [
+        (1, 8, 8, 2, (1, 0)),
+        (0, 7, 8, 2, (0, 1)),
+        (1, 7, 8, 4, (2, 0)),
+        (1, 4, 5, 2, (1, 0)),
+        (1, 6, 7, 2, (1, 0)),
+        (1, 6, 7, 3, (2, 0)),
+        (1, 9, 10, 3, (2, 0)),
+        (1, 4, 5, 4, (3, 0)),
+        (1, 7, 8, 2, (0, 0)),  # nothing is left over
+        (2, 7, 8, 4, (0, 1)),
+        (2, 6, 8, 3, (0, 0)),  # two vectors on each border
+        (0, 7, 7, 2, (0, 0)),  # no border
+        (1, 5, 6, 1, (0, 0)),
+    ],
+)
+def test_vectors_beside_borders(
+    first: int, last: int, blocks: int, vectors: int, beside: tuple[int, int]
+) -> None:
+    assert beside_borders(first, last, blocks, vectors) == beside
