@@ -100,3 +100,26 @@ def test_vectors_beside_borders(
     first: int, last: int, blocks: int, vectors: int, beside: tuple[int, int]
 ) -> None:
     assert beside_borders(first, last, blocks, vectors) == beside
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 11, 16, 40, 64])
+def test_rows_of_a_length_that_is_not_known(count: int) -> None:
+    """Where the places that are read inside are known."""
+    model = ricci.parse("""
+        operator f {
+            @input { x: real[40, 10]; t: real[1, n]; }
+            @output { y: real[3, n]; }
+            @lower { y[o, i] += x[c, |i - 1|] * t[0, i], o < 3, i < n, c < 40; }
+        }
+        graph G {
+            @input { x: real[40, 10]; t: real[1, n|64]; }
+            @output { y: real[3, n]; }
+            @compose { y = f(x, t); }
+        }""")
+    rng = np.random.default_rng(count)
+    x, t = rng.random((40, 10), np.float32), rng.random((1, count), np.float32)
+    sums = np.zeros(count)
+    inside = min(count, 11) - 1
+    sums[1 : 1 + inside] = x.sum(0, dtype=np.float64)[:inside]
+    y = model.compile(threads=1)(x, t)
+    np.testing.assert_allclose(y, np.tile(sums * t, (3, 1)), rtol=1e-5)

@@ -18,6 +18,7 @@ the first half of the rows and the other, since an exchange of less would take t
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal, get_args
 
 from ...dtypes import DType
@@ -179,18 +180,16 @@ def write_square(dtype: DType, lanes: int, step: int, stride: int) -> str:
                 f"  %p{k}.{n} = getelementptr {scalar}, ptr %p{k}, i64 {n * lanes // pieces}",
                 f"  %x{k}.{n} = load {part}, ptr %p{k}.{n}, align {align}",
             ]
-    # pieces are read where they will be, since some processors exchange them slowly
-    joined = ", ".join(f"i32 {k}" for k in range(lanes))
-    first = lanes // pieces
-    for k in range(lanes):
-        n, row = divmod(k, first)
-        lines.append(
-            f"  %r{k} = shufflevector {part} %x{row}.{n}, {part} %x{row + first}.{n}, "
-            f"<{lanes} x i32> <{joined}>"
-            if pieces > 1
-            else f"  %r{k} = bitcast {v} %x{k}.0 to {v}"
-        )
-    turning, columns = _turned(v, [f"%r{k}" for k in range(lanes)], align, lanes // pieces)
+    rows = [f"%x{k}.0" for k in range(lanes)]
+    half, joined = lanes // 2, ", ".join(f"i32 {k}" for k in range(lanes))
+    if pieces == 2:  # read where they will be, since some processors exchange them slowly
+        rows = [f"%r{k}" for k in range(lanes)]
+        for n, k in product(range(2), range(half)):
+            lines.append(
+                f"  %r{n * half + k} = shufflevector {part} %x{k}.{n}, {part} %x{k + half}.{n}, "
+                f"<{lanes} x i32> <{joined}>"
+            )
+    turning, columns = _turned(v, rows, align, lanes // pieces)
     lines += turning
     for k, column in enumerate(columns):
         lines += [
@@ -230,7 +229,8 @@ def _prefix(name: str, count: str, lanes: int) -> list[str]:
 
 
 def _turned(vector: str, rows: list[str], size: int, apart: int) -> tuple[list[str], list[str]]:
-    """What turns rows round, whose elements have `size` bytes; and the names of the columns."""
+    """What turns rows round, whose elements have `size` bytes, and which have changed places so far
+    down to stage `apart`; and the names of the columns."""
     lines: list[str] = []
     lanes = len(rows)
 

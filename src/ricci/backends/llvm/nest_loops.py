@@ -291,22 +291,19 @@ class LoopNest(ABC):
             last = self._most(last, first)
         elif last <= first and not closed:
             first = last = blocks
-        if limits is None and not closed and isinstance(first, int) and isinstance(last, int):
-            assert isinstance(blocks, int)
+        if (
+            limits is None and not closed
+            and isinstance(first, int) and isinstance(last, int) and isinstance(blocks, int)
+        ):  # fmt: skip
             left, right = beside_borders(first, last, blocks, plan.vectors)
             if left:
-                self._tile(
-                    self._cells(rows, 0, 1, ranges, border=True)
-                    + self._cells(rows, first, left, inside, border=False)
-                )
+                border = self._cells(rows, 0, 1, ranges, border=True)
+                self._tile(border + self._cells(rows, first, left, inside, border=False))
                 begin = first = first + left
             if right:
-                last -= right
-                self._tile(
-                    self._cells(rows, last, right, inside, border=False)
-                    + self._cells(rows, blocks - 1, 1, ranges, border=True)
-                )
-                end = last
+                end = last = last - right
+                border = self._cells(rows, blocks - 1, 1, ranges, border=True)
+                self._tile(self._cells(rows, last, right, inside, border=False) + border)
         for start, stop, known, count in (
             (begin, self._least(end, first), ranges, 0),
             (self._most(begin, first), self._least(end, last), inside, plan.vectors),
