@@ -12,7 +12,9 @@ import ricci
 from ricci.backends.llvm import nest
 from ricci.backends.llvm.nest_tiles import beside_borders
 from ricci.dtypes import Types
+from ricci.ir.text import parse_graph
 from ricci.passes.pipeline import lower
+from ricci.runtime.executable import compile_graph
 
 from ..engine_contraction.native import Fenced
 from .running import HOST, run_code
@@ -123,3 +125,32 @@ def test_rows_of_a_length_that_is_not_known(count: int) -> None:
     sums[1 : 1 + inside] = x.sum(0, dtype=np.float64)[:inside]
     y = model.compile(threads=1)(x, t)
     np.testing.assert_allclose(y, np.tile(sums * t, (3, 1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("index", "count"),
+    [
+        ("12 / (5 - i)", 5),  # lanes behind the last would divide by zero
+        ("int(6.0 / real(i))", 5),
+        ("int(sqrt(real(i) - 3.0))", 5),
+        ("int(exp(real(i * 200)))", 5),
+        ("i ** 3000", 5),
+        ("i * 4611686018427387904 * 4", 5),
+        ("int8(i * 129)", 8),
+        ("uint8(i * 129)", 8),
+        ("int32(i * 2147483649)", 8),
+        ("min(int(real(i) / 0.28), 30) - 20", 8),
+    ],
+)
+@pytest.mark.parametrize("rule", ["", " <> 8 : 8"])
+def test_places_that_only_the_program_computes(index: str, count: int, rule: str) -> None:
+    """Numbers that wrap, are rounded, or have no value."""
+    graph = parse_graph(f"""
+        graph g {{
+            input x = x: real[9];
+            y: real[{count}] = op(x) {{ y[i] += x[|{index}{rule}|] for i < {count}; }}
+            output y = y;
+        }}""")
+    x = np.arange(1, 10, dtype=np.float32)
+    want = compile_graph(graph, target="interpreter")(x)
+    np.testing.assert_array_equal(compile_graph(graph)(x), want)

@@ -393,8 +393,9 @@ def _asking(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     if plan.depth.most <= most:
         return None
     depth = _blocked(plan.depth, most)
-    if depth.most > most:  # blocks have about so many
-        depth = _blocked(plan.depth, 2 * most - depth.most)
+    over = depth.most - most
+    if 0 < over < most // 4:  # blocks have about so many
+        depth = _blocked(plan.depth, most - over)
     return _with_blocks(replace(plan, depth=depth), strides, target)
 
 

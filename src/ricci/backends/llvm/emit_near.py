@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...ir.nodes import Access, Expr, Remap, Skip, Subscript, Symbol, integer
+from ...dtypes import DType
+from ...ir.nodes import Access, Apply, Binary, Const, Expr, Remap, Skip, Subscript, Symbol, integer
 from ...ir.rewrite import free_indices, nodes_through_locals
 from ...ir.shapes_evaluate import evaluate
 from .emit_access import is_within
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _ONLY = Place(None)
 """Of an index that has one value."""
+_WHOLE = (DType.INT, DType.INT64, DType.BOOL)
+_MOST, _MOST_FACTOR, _MOST_PRODUCTS = 1 << 31, 1 << 15, 2
+"""Constants in subscripts that are computed beforehand, those that something is multiplied by, and
+how often, so that no integer wraps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,9 @@ def _lanes(point: Point, subscript: Subscript, extent: int) -> list[int | None] 
     """What a subscript is in each lane, if that is known: in range, or left out."""
     rule = subscript.rule
     parts = _parts(subscript)
-    if any(isinstance(x, (Access, Symbol)) for x in nodes_through_locals(*parts)):
+    nodes = [*nodes_through_locals(*parts)]
+    products = sum(isinstance(x, Binary) and x.op == "mul" for x in nodes)
+    if products > _MOST_PRODUCTS or not all(map(_computes_alike, nodes)):
         return None
     places = {i: point.places.get(i, _ONLY) for i in free_indices(*parts)}
     if any(place.base is not None for place in places.values()):
@@ -90,3 +97,27 @@ def _lanes(point: Point, subscript: Subscript, extent: int) -> list[int | None] 
         else:
             return None
     return found
+
+
+def _computes_alike(node: Expr) -> bool:
+    """Whether a part of a subscript has the same value here, in numbers without bounds, as when the
+    program runs: it has no reals and no narrow integers, which are rounded and wrap, is too small
+    to wrap, and divides by nothing that may be zero."""
+    if isinstance(node, (Access, Symbol)) or node.dtype not in _WHOLE:
+        return False
+    match node:
+        case Const():
+            return abs(int(node.value)) < _MOST
+        case Binary(op="mul"):
+            return any(_is_below(x, _MOST_FACTOR) for x in (node.lhs, node.rhs))
+        case Binary(op="floordiv" | "ceildiv" | "mod"):
+            return _is_below(node.rhs, _MOST) and node.rhs != Const(0, node.rhs.dtype)
+        case Binary():
+            return node.op != "pow"
+        case Apply():
+            return node.function in ("abs", "sign")
+    return True
+
+
+def _is_below(node: Expr, most: int) -> bool:
+    return isinstance(node, Const) and abs(int(node.value)) < most
