@@ -55,8 +55,8 @@ def case_of(length: int, taps: int, pad: int, channels: int) -> tuple[str, dict[
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("channels", [1, 40])
-@pytest.mark.parametrize(("taps", "pad"), [(2, 1), (3, 1), (3, 2), (5, 2), (4, 0), (11, 5)])
-@pytest.mark.parametrize("length", [8, 9, 16, 23, 40, 56, 64, 67])
+@pytest.mark.parametrize(("taps", "pad"), [(2, 1), (3, 1), (4, 0), (11, 5)])
+@pytest.mark.parametrize("length", [8, 23, 40, 67])
 def test_sums_of_windows(length, taps, pad, channels, target) -> None:  # type: ignore[no-untyped-def]
     """Nothing outside is read, also at the ends of the memory."""
     text, arrays = case_of(length, taps, pad, channels)
