@@ -11,6 +11,7 @@ import pytest
 import ricci
 from ricci.backends.llvm import nest
 from ricci.backends.llvm.nest_tiles import beside_borders
+from ricci.backends.llvm.target import Target
 from ricci.dtypes import Types
 from ricci.ir.text import parse_graph
 from ricci.passes.pipeline import lower
@@ -57,7 +58,7 @@ def case_of(length: int, taps: int, pad: int, channels: int) -> tuple[str, dict[
 @pytest.mark.parametrize("channels", [1, 40])
 @pytest.mark.parametrize(("taps", "pad"), [(2, 1), (3, 1), (4, 0), (11, 5)])
 @pytest.mark.parametrize("length", [8, 23, 40, 67])
-def test_sums_of_windows(length, taps, pad, channels, target) -> None:  # type: ignore[no-untyped-def]
+def test_sums_of_windows(length: int, taps: int, pad: int, channels: int, target: Target) -> None:
     """Nothing outside is read, also at the ends of the memory."""
     text, arrays = case_of(length, taps, pad, channels)
     model = ricci.parse(text)
@@ -104,27 +105,28 @@ def test_vectors_beside_borders(
     assert beside_borders(first, last, blocks, vectors) == beside
 
 
-@pytest.mark.parametrize("count", [1, 8, 9, 11, 16, 40, 64])
-def test_rows_of_a_length_that_is_not_known(count: int) -> None:
-    """Where the places that are read inside are known."""
-    model = ricci.parse("""
-        operator f {
-            @input { x: real[40, 10]; t: real[1, n]; }
-            @output { y: real[3, n]; }
-            @lower { y[o, i] += x[c, |i - 1|] * t[0, i], o < 3, i < n, c < 40; }
-        }
-        graph G {
-            @input { x: real[40, 10]; t: real[1, n|64]; }
-            @output { y: real[3, n]; }
-            @compose { y = f(x, t); }
-        }""")
-    rng = np.random.default_rng(count)
-    x, t = rng.random((40, 10), np.float32), rng.random((1, count), np.float32)
-    sums = np.zeros(count)
-    inside = min(count, 11) - 1
-    sums[1 : 1 + inside] = x.sum(0, dtype=np.float64)[:inside]
-    y = model.compile(threads=1)(x, t)
-    np.testing.assert_allclose(y, np.tile(sums * t, (3, 1)), rtol=1e-5)
+@pytest.mark.parametrize(
+    "sums",
+    [
+        "y[o, i] += x[o, |i + k - 1|] for o < 3, i < n + 100, k < 3",
+        "y[o, i] += x[o, k] for o < 3, i < n + 100, k < 3 if i < 80",
+    ],
+)
+@pytest.mark.parametrize("n", [0, 5, 8])
+def test_rows_of_a_length_that_is_not_known(n: int, sums: str) -> None:
+    """Where the places inside are known."""
+    graph = parse_graph(f"""
+        graph g {{
+            symbol n <= 8;
+            input x = x: real[3, 100];
+            input z = z: real[n];
+            y: real[3, n + 100] = op(x) {{ {sums}; }}
+            output y = y;
+        }}""")
+    x = np.random.default_rng(n).random((3, 100), np.float32)
+    z = np.zeros(n, np.float32)
+    want = compile_graph(graph, target="interpreter")(x, z)
+    np.testing.assert_allclose(compile_graph(graph)(x, z), want, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,10 @@ def test_rows_of_a_length_that_is_not_known(count: int) -> None:
     ],
 )
 @pytest.mark.parametrize("rule", ["", " <> 8 : 8"])
-def test_places_that_only_the_program_computes(index: str, count: int, rule: str) -> None:
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_places_that_only_the_program_computes(
+    index: str, count: int, rule: str, target: Target
+) -> None:
     """Numbers that wrap, are rounded, or have no value."""
     graph = parse_graph(f"""
         graph g {{
@@ -153,4 +158,8 @@ def test_places_that_only_the_program_computes(index: str, count: int, rule: str
         }}""")
     x = np.arange(1, 10, dtype=np.float32)
     want = compile_graph(graph, target="interpreter")(x)
-    np.testing.assert_array_equal(compile_graph(graph)(x), want)
+    (kernel,) = lower(graph, {}, Types()).kernels
+    code = nest.generate(kernel, {}, target)
+    y = np.full(count, np.nan, np.float32)
+    assert not run_code(code, {t: y if t.name.endswith("y") else x for t in code.tensors}).any()
+    np.testing.assert_array_equal(y, want)

@@ -10,13 +10,13 @@ import pytest
 
 from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_ahead import asks_for_columns
-from ricci.backends.llvm.contraction_plan import Plan
+from ricci.backends.llvm.contraction_plan import Plan, _blocked, _in_one_block, make_plan
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.schedule import Contraction
 from ricci.backends.llvm.target import LINE, Target, host
 
-from .cases import Case, convolution, matmul
+from .cases import Case, convolution, index, matmul
 from .native import Native
 from .oracle import reduce
 
@@ -172,3 +172,33 @@ def test_short_sums_do_not_ask() -> None:
     assert form is not None
     schedule = Contraction("right", "packed", "packed", 4, 1, 240, 72, (0,), 0, 96, 1)
     assert not asks_for_columns(scheduled_plan(form, schedule, {}, ALONE, frozenset()), {}, ALONE)
+
+
+def test_blocks_leave_room_to_ask_for_prepared_columns() -> None:
+    """Where vectors are done in halves, and the first row of tiles would wait for them."""
+    target = replace(
+        host(),
+        cpu="znver1",
+        vector_bytes=32,
+        registers=16,
+        units=1,
+        l1=1 << 15,
+        l2=1 << 19,
+        cores=2,
+    )
+    case = convolution(1, (512, 512), (14, 14), 3, stride=2, pad=1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, target, case.constant)
+    assert plan.vector_source == "prepared"
+    assert asks_for_columns(plan, {}, target)
+    ample = make_plan(form, {}, replace(target, l2=1 << 21), case.constant)
+    assert plan.depth.most < ample.depth.most
+
+
+@pytest.mark.parametrize(("limit", "block"), [(227, 224), (256, 256), (215, 208), (204, 196)])
+def test_blocks_of_k_are_whole_lines(limit: int, block: int) -> None:
+    """Unless they would be more than there is room for."""
+    k = index("k", 4096)
+    depth = _blocked(_in_one_block((k,)), limit)
+    assert (depth.block, depth.most) == (block, block)

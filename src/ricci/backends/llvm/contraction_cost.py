@@ -365,11 +365,16 @@ def has_room_to_ask(
     plan: Plan, rows: Numbers | int, columns: Numbers | int, target: Target
 ) -> np.ndarray[Any, np.dtype[np.bool_]] | bool:
     """Whether chunks of such sizes may ask for the prepared columns of the next block of k: of
-    several panels, else they are read one after the other throughout; by enough rows of tiles; and
-    the second cache has room for those of two blocks and for rows."""
+    several panels, else they are read one after the other throughout; by enough rows of tiles."""
     block = columns * plan.depth.most * plan.form.dtype.numpy().itemsize
     enough = rows // plan.rows >= ASKING
-    return (columns > plan.panel) & enough & (8 * block <= 3 * target.l2)
+    return (columns > plan.panel) & enough & (block <= asking_room(target))
+
+
+def asking_room(target: Target) -> int:
+    """Bytes that a block of columns may have, so that the second cache has room for those of two
+    blocks and for rows."""
+    return target.l2 * 3 // 8
 
 
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:

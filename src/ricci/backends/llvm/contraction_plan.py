@@ -18,6 +18,7 @@ from .contraction_cost import (
     DEEP_APART,
     MOST_APART,
     Costs,
+    asking_room,
     estimate,
     is_by_lanes,
     is_far,
@@ -389,7 +390,8 @@ def _asking(plan: Plan, strides: Strides, target: Target) -> Plan | None:
         return None
     if not reads_far(plan.vector, plan.form, plan.depth, target):
         return None
-    most = max(64, 3 * target.l2 // (8 * plan.lane_block * plan.form.dtype.numpy().itemsize))
+    each = plan.lane_block * plan.form.dtype.numpy().itemsize
+    most = max(64, asking_room(target) // each)
     if plan.depth.most <= most:
         return None
     depth = _blocked(plan.depth, most)
