@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .diagnostics import error
+from .records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from .diagnostics import error
 from .dtypes import DType
 from .frontends.skriptnd.unparse import unparse_graphs
 from .ir.nodes import Cast, Const, Expr, Graph, Operation, Step
 from .ir.rewrite import all_steps, map_assignment, map_operation, rebuild, substitute_graph
+from .records import replace
 
 
 def to_skriptnd(graphs: Sequence[Graph]) -> str:

@@ -10,11 +10,12 @@ NumPy has no bfloat16: arrays of it have the dtype `BFLOAT16` of their bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
+
+from .records import dataclass
 
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])
 """The upper halves of float32 numbers; another dtype than that of unsigned integers."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -25,6 +24,7 @@ from .hashes import sha256
 from .ir.nodes import Graph, Port, Tensor, integer
 from .ir.rewrite import all_steps
 from .ir.shapes import as_int
+from .records import dataclass
 from .runtime import cache
 from .source import NOWHERE, Source, Span
 

@@ -8,9 +8,10 @@ the intermediate representation carries a span, so that an error can show its pl
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import field
 from pathlib import Path
+
+from .records import cached_property, dataclass
 
 
 @dataclass(frozen=True)

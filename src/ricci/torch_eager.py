@@ -9,7 +9,6 @@ are: by a program of its own for each choice, derived and compiled when it first
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -18,6 +17,7 @@ from .dtypes import DType
 from .ir.nodes import Graph
 from .passes.gradient import cotangent_names, is_real
 from .passes.gradient_pair import backward_of
+from .records import dataclass, replace
 
 Compute = Callable[..., Any]
 """Computes a graph: a tensor, or a tuple of several, of tensors."""

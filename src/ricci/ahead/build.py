@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ..backends.llvm.standalone import build_object
@@ -14,6 +13,7 @@ from ..diagnostics import Error, error
 from ..dtypes import DType, Types
 from ..ir.limits import check_memory
 from ..ir.nodes import Graph
+from ..records import replace
 from ..runtime.arguments import Array
 from ..runtime.executable import check_types
 from ..runtime.options import as_options

@@ -7,7 +7,7 @@ after those of the program itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..backends.llvm.image import arrange
 from ..backends.llvm.kernels import KernelCode
@@ -30,6 +30,7 @@ from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import interval
 from ..passes.control_state import store
 from ..passes.specialise import size_for
+from ..records import dataclass
 
 Message = tuple[str | Expr, ...]
 """Text, and values that are shown."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..records import dataclass
 from .interface import Interface, Item, Parameter
 
 CODES = {

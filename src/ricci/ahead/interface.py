@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..backends.llvm.image import info
 from ..dtypes import DType
@@ -13,6 +12,7 @@ from ..ir.nodes import Expr, Graph, Port, Symbol, Tensor
 from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import interval
 from ..ir.text_print import format_expr
+from ..records import dataclass
 from .names import Names
 
 C_TYPES = {

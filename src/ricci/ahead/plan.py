@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from ..backends.llvm.image import arrange
 from ..backends.llvm.jit import compile_text, module_text
@@ -35,6 +34,7 @@ from ..ir.rewrite import free_symbols
 from ..ir.shapes import interval
 from ..passes.pipeline import lower
 from ..passes.specialise import specialise
+from ..records import dataclass, replace
 from ..runtime import tuning_file
 from ..runtime.instance import Loaded, Weights, most_steps
 from ..runtime.native import with_state

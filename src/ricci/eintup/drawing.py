@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from ..diagnostics import Error
 from ..frontends.eintup import syntax as s
 from ..frontends.eintup.program import Program
 from ..frontends.eintup.random import NO_INTEGER
 from ..frontends.eintup.uses import walk
+from ..records import replace
 from ..source import NOWHERE, Span
 
 _DIVISIONS = ("//", "//^", "%")

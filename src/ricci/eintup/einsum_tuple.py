@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -27,6 +26,7 @@ from ..frontends.eintup.program import Array, Configuration, Program
 from ..frontends.eintup.typing import infer_types
 from ..ir.nodes import Graph
 from ..model import Model, Store, Variables
+from ..records import cached_property
 from ..runtime.arguments import PortInfo, to_numpy
 from ..runtime.options import Options
 from .calls import Calls, check_seed

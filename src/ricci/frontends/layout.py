@@ -10,8 +10,9 @@ Method: P. Wadler, "A prettier printer", 2003, with comments as a sort of forced
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Union
+
+from ..records import dataclass
 
 WIDTH = 100
 STEP = 4

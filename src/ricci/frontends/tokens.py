@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, NoReturn, Protocol, TypeVar
 
 from ..diagnostics import Diagnostic, Label, Report
+from ..records import dataclass
 from ..source import Source, Span
 
 DEEPEST = 60

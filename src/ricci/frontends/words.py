@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..records import dataclass
 from ..source import Source, Span
 from .layout import Comment, Doc
 from .tokens import Token

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import dataclass
 from . import shapes
 from .nodes import ONE, ZERO, Access, Assignment, Const, Expr, Index, Tensor, integer
 from .rewrite import Replaceable, accesses, expressions, has_guard, substitute

@@ -8,7 +8,6 @@ only, and the products are summed by `np.matmul`: what a convolution needs to be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..diagnostics import Call
+from ..records import dataclass
 from .interpret_block import Block, Store, Values, plain_view
 from .interpret_scalar import Array
 from .nodes import Access, Assignment, Binary, Expr, Skip

@@ -10,10 +10,11 @@ are told of them, and nothing depends on them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Literal
 
+from ..records import dataclass
 from ..source import NOWHERE, Span
 from .nodes import (
     Access,

@@ -13,11 +13,12 @@ where one tensor addresses another, accesses. `docs/ir.md` has a row per node.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ..diagnostics import Call
 from ..dtypes import DType
+from ..records import dataclass
 from ..source import NOWHERE, Span
 
 # ---------------------------------------------------------------- expressions

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from ..records import replace
 from .nodes import (
     Access,
     Apply,
@@ -57,8 +57,9 @@ def _parts_of_access(access: Access) -> tuple[Expr, ...]:
     parts = []
     for subscript in access.subscripts:
         parts.append(subscript.index)
-        if isinstance(subscript.rule, Remap):
-            parts += (subscript.rule.below, subscript.rule.above)
+        rule = subscript.rule
+        if rule is not None and isinstance(rule, Remap):
+            parts += (rule.below, rule.above)
     return tuple(parts)
 
 
@@ -101,7 +102,11 @@ def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) 
 
 def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
     """`expr` with other parts, given in the order of `children`; itself if none differs."""
-    if all(a is b for a, b in zip(children(expr), parts, strict=True)):
+    return _with_children(expr, children(expr), parts)
+
+
+def _with_children(expr: Expr, old: tuple[Expr, ...], parts: tuple[Expr, ...]) -> Expr:
+    if all(map(operator.is_, old, parts)):
         return expr
     match expr:
         case Binary():
@@ -148,7 +153,8 @@ def rebuild(expr: Expr, f: Callable[[Expr], Expr], memo: dict[int, Expr] | None 
         if isinstance(node, tuple):
             node, parts = node
             if id(node) not in done:
-                done[id(node)] = f(with_children(node, tuple([done[id(p)] for p in parts])))
+                made = tuple([done[id(p)] for p in parts])
+                done[id(node)] = f(_with_children(node, parts, made))
         elif id(node) not in done:
             if parts := children(node):
                 stack.append((node, parts))
@@ -217,23 +223,56 @@ def nodes_through_locals(*roots: Expr) -> Iterator[Expr]:
         pending = found
 
 
+_Node = TypeVar("_Node", Index, Symbol, Access)
+
+
+def _nodes_of(kind: type[_Node], roots: Iterable[Expr]) -> list[_Node]:
+    """What `nodes_through_locals` gives of one class, each once."""
+    found: list[_Node] = []
+    seen: set[int] = set()
+    stack: list[Any] = list(roots)[::-1]
+    below: list[Expr] = []  # the values of locals, which come after all else
+    while stack or below:
+        if not stack:
+            stack += below[::-1]
+            below.clear()
+        node: Any = stack.pop()
+        of: Any = node.__class__
+        if of is tuple:  # an access, whose parts have been pushed above it
+            found += node
+            continue
+        parts = _PARTS.get(of)
+        if parts is None and of is not kind and of is not Local:
+            continue
+        key = id(node)
+        if key in seen:
+            continue
+        seen.add(key)
+        if parts is not None:
+            if of is kind:
+                stack.append((node,))
+            stack += parts(node)[::-1]
+        elif of is kind:
+            found.append(node)
+        else:
+            below.append(node.value)
+    return found
+
+
 def free_indices(*exprs: Expr) -> tuple[Index, ...]:
     """The indices that the expressions depend on, in order of first occurrence."""
-    found = (n for n in nodes_through_locals(*exprs) if isinstance(n, Index))
-    return tuple(dict.fromkeys(found))
+    return tuple(_nodes_of(Index, exprs))
 
 
 def free_symbols(*exprs: Expr) -> tuple[Symbol, ...]:
     """The symbols that the expressions depend on, in order of first occurrence; those in the
     extents of indices are not counted."""
-    found = (n for n in nodes_through_locals(*exprs) if isinstance(n, Symbol))
-    return tuple(dict.fromkeys(found))
+    return tuple(_nodes_of(Symbol, exprs))
 
 
 def accesses(*exprs: Expr) -> tuple[Access, ...]:
     """The accesses in the expressions, inner ones first, each node once."""
-    found = {id(n): n for n in nodes_through_locals(*exprs) if isinstance(n, Access)}
-    return tuple(found.values())
+    return tuple(_nodes_of(Access, exprs))
 
 
 def has_guard(*exprs: Expr) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, TypeVar, cast, get_args
 
 from ..diagnostics import error
 from ..dtypes import DType
+from ..records import dataclass
 from ..source import Source, Span
 from .nodes import (
     Access,

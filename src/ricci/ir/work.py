@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from ..records import dataclass
 from .loops import Fill, Group, Kernel, Reduce, Scatter
 from .nodes import Access, Apply, Binary, Expr, Index, Local, Symbol, Tensor, Unary
 from .rewrite import accesses, children, free_indices, walk

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..ir.loops import Action, Reduce
 from ..ir.nodes import Access, Expr, Index, Local, Subscript, Tensor
 from ..ir.rewrite import accesses, free_indices
 from ..ir.shapes import as_int
+from ..records import dataclass, replace
 from .fuse import map_expressions
 from .layout import contiguous_last
 

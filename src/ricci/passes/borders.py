@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 
 from ..ir import shapes
 from ..ir.loops import Action, Group, Reduce
 from ..ir.nodes import ZERO, Access, Binary, Const, Expr, Index, Select, Subscript, Tensor, integer
 from ..ir.rewrite import rebuild
+from ..records import replace
 from .map_windows import Line, Windows, map_to, windows_of
 from .partial import points_of
 from .rows import extent

@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from ..dtypes import DType
 from ..ir.loops import Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Access, Binary, Const, Expr, Index, Tensor
 from ..ir.rewrite import accesses, free_indices, has_guard
+from ..records import dataclass, replace
 from .fuse import map_expressions
 from .rows import Rows, extent, is_known
 from .siblings import has_reuse

@@ -10,12 +10,13 @@ Example: softmax over the first axis reads its matrix from memory once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..ir import shapes
 from ..ir.loops import Reduce, expressions_of
 from ..ir.nodes import Access, Expr, Index, Subscript, Tensor, integer
 from ..ir.rewrite import free_indices
+from ..records import dataclass, replace
 from .fuse import map_expressions
 from .rows import Rows, extent
 

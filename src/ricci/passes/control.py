@@ -12,7 +12,7 @@ were a graph, whose results are the tensors that anything later reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..dtypes import DType
 from ..ir import shapes
@@ -40,6 +40,7 @@ from ..ir.nodes import (
     Unary,
 )
 from ..ir.rewrite import all_steps, free_symbols, loop_results, step_tensors, tensors_read
+from ..records import dataclass, replace
 from .control_state import LoopState, assign, store
 from .deviations import split_deviations
 from .fuse import fuse

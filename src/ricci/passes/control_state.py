@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..dtypes import DType
 from ..ir.loops import Reduce
@@ -20,6 +20,7 @@ from ..ir.nodes import (
     Tensor,
     integer,
 )
+from ..records import dataclass, replace
 
 
 @dataclass(slots=True)

@@ -17,11 +17,11 @@ Example: normalisation over groups of 2^19 elements reads them twice instead of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ..ir.loops import Group, Kernel, Reduce, expressions_of, tensors_written
 from ..ir.nodes import Access, Binary, Const, Expr, Index, Local, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, free_indices, has_guard, substitute
+from ..records import dataclass, replace
 from .partial import points_of
 from .views import Views, root_of
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from ..dtypes import DType
@@ -34,6 +33,7 @@ from ..ir.nodes import (
     Tensor,
 )
 from ..ir.rewrite import accesses, expressions, free_indices, has_guard, rebuild
+from ..records import dataclass
 from .specialise import shapes_inside
 
 _NARROW = 1 << 31

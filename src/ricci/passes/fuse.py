@@ -15,7 +15,7 @@ are better read than computed), or fuse what may fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import cast
 
 from ..ir import shapes
@@ -33,6 +33,7 @@ from ..ir.nodes import (
     Tensor,
 )
 from ..ir.rewrite import Replaceable, accesses, has_guard, rebuild, substitute, walk
+from ..records import dataclass, replace
 from .kernels import may_fail
 from .refine import refine
 from .reshaped import with_common_shape

@@ -14,10 +14,10 @@ Each gradient is one operation, with a statement for every place where its tenso
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ..diagnostics import error
 from ..ir.nodes import Graph, Port, Step, Tensor
+from ..records import dataclass, replace
 from .gradient_assignment import like
 from .gradient_control import reads
 from .gradient_steps import Reverse

@@ -8,12 +8,12 @@ and maxima over several terms, see `gradient_reductions`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 from ..ir import shapes
 from ..ir.nodes import Access, Apply, Assignment, Binary, BinaryOp, Expr, Index, Remap, Tensor
 from ..ir.rewrite import accesses, children
+from ..records import replace
 from .gradient_assignment import Gradient, Instance, copy_of, is_map, like, with_reads
 from .gradient_body import Body, reader, zero_of
 from .gradient_scalar import Algebra, Flow, Seed, sweep

@@ -11,7 +11,6 @@ Example: of `y[i] += x[|i - k|] * w[k]` those are `d_x[|i - k|] += d_y[i] * w[k]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import cast
 
 from ..dtypes import DType
@@ -47,6 +46,7 @@ from ..ir.rewrite import (
     substitute_assignment,
     walk,
 )
+from ..records import replace
 from .gradient_scalar import Algebra, Flow, Path
 from .kernels import covers, may_fail, plain_dimensions
 from .specialise import shapes_inside

@@ -11,12 +11,13 @@ An assignment makes version `n + 1` of a tensor of version `n`; version 0 is zer
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Protocol
 
 from ..dtypes import DType
 from ..ir.nodes import Access, Assignment, Const, Expr, Operation, Subscript, Tensor
 from ..ir.rewrite import Replaceable, accesses, substitute_assignment, tensors_read
+from ..records import dataclass, replace
 from .gradient_assignment import Gradient, copy_of, with_reads
 
 Version = tuple[Tensor, int]

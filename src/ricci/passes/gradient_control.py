@@ -7,7 +7,6 @@ reverse a side that defines sizes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..diagnostics import error
@@ -26,6 +25,7 @@ from ..ir.rewrite import (
     substitute_tensors,
     tensors_read,
 )
+from ..records import replace
 from ..source import Span
 from .gradient_assignment import like
 

@@ -12,7 +12,6 @@ in one tensor, of which reverse step `j` reads number `steps - 1 - j`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..diagnostics import error
@@ -34,6 +33,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import step_tensors
 from ..ir.shapes import as_int
+from ..records import replace
 from .gradient_assignment import copy_of, like
 from .gradient_body import reader
 from .gradient_control import copied, outer_reads, reads

@@ -10,10 +10,10 @@ kept. Further reverse graphs, for fewer gradients, may take what the same forwar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ..ir.nodes import Graph, Loop, Operation, Port, Step, Symbol, Tensor
 from ..ir.rewrite import loop_results, substitute_graph
+from ..records import replace
 from .gradient import Derived, differentiate, without_unused
 from .gradient_assignment import is_map
 from .gradient_control import reads

@@ -13,7 +13,7 @@ at their kinks, and `a ** b` has no derivative by b where a is not positive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..dtypes import DType
 from ..ir.derivatives import derivatives
@@ -34,6 +34,7 @@ from ..ir.nodes import (
     Unary,
 )
 from ..ir.rewrite import children, rebuild, walk
+from ..records import dataclass
 from .kernels import may_fail
 
 Path = tuple[tuple[Expr, bool], ...]

@@ -14,7 +14,6 @@ Example: of `y[i + 1] := y[i] * x[i]`, with `kept` the state `y[i]` and `taken` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import cast
 
 from ..diagnostics import error
@@ -36,6 +35,7 @@ from ..ir.nodes import (
     Tensor,
 )
 from ..ir.rewrite import Replaceable, accesses, substitute_assignment
+from ..records import dataclass, replace
 from .gradient_adjoint import Adjoint
 from .gradient_assignment import Instance, copy_of, like
 from .gradient_body import Change, reader, zero_of

@@ -8,10 +8,10 @@ computation needs kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..ir.nodes import Assignment, Branch, Loop, Operation, Step, Tensor
 from ..ir.rewrite import loop_results, tensors_read
+from ..records import dataclass
 from .gradient_adjoint import Adjoint
 from .gradient_assignment import Gradient, name_parts
 from .gradient_body import Body

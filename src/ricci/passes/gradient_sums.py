@@ -12,10 +12,10 @@ Example: of `y[n, c] = s[c] * (x[n, c] - m[c])` the gradients of `s` and `m` are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from ..ir.nodes import Access, Assignment, Binary, Expr, Index, Subscript, Tensor, Unary
 from ..ir.rewrite import free_indices
+from ..records import dataclass, replace
 from .gradient_assignment import Instance, like
 from .gradient_scalar import Algebra, Flow
 from .kernels import plain_dimensions

@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from ..ir import shapes
 from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Access, Expr, Index, Tensor
 from ..ir.rewrite import accesses, free_indices
+from ..records import replace
 from .chains import find_chains
 from .columns import in_blocks
 from .rows import Rows, extent, is_known

@@ -8,10 +8,11 @@ anything out of a branch, where it may never be done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..ir.nodes import Branch, Graph, Loop, Operation, Region, Step, Symbol, Tensor
 from ..ir.rewrite import all_steps, expressions, free_symbols, loop_results, tensors_read
+from ..records import dataclass, replace
 from .kernels import may_fail
 
 

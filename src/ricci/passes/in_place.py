@@ -15,7 +15,6 @@ into the state, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..ir import shapes
 from ..ir.loops import (
@@ -32,6 +31,7 @@ from ..ir.loops import (
 )
 from ..ir.nodes import Access, Expr, Tensor
 from ..ir.rewrite import accesses
+from ..records import dataclass
 from .fuse import map_expressions
 from .views import Views, copied, count_of, offset_of, root_of
 

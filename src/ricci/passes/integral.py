@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from .. import config
 from ..dtypes import DType
@@ -36,6 +36,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import Replaceable, accesses, free_indices, substitute
 from ..ir.shapes import as_int
+from ..records import dataclass, replace
 from .fuse import is_map, map_expressions
 from .ranges import Ranges, limits
 from .reached import is_always_reached

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import cast
 
 from ..dtypes import DType
@@ -49,6 +49,7 @@ from ..ir.rewrite import (
     used_locals,
     walk,
 )
+from ..records import dataclass, replace
 from .boxes import are_all
 from .folds import fold_of, is_fold
 from .phases import split_phases

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.loops import Action, Fill, Group, Kernel, Point, Reduce, all_actions, tensors_touched
 from ..ir.nodes import Access, Index, Tensor
 from ..ir.rewrite import accesses, free_indices
 from ..ir.shapes import as_int
+from ..records import dataclass
 from .places import Place, Places, row_major
 from .views import root_of
 

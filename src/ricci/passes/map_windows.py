@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..ir import shapes
 from ..ir.loops import Reduce
 from ..ir.nodes import Access, Const, Expr, Index, Local, Skip, Subscript, Tensor
 from ..ir.rewrite import accesses, free_indices
+from ..records import dataclass
 from .rows import extent, is_known
 from .terms import factors_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +29,7 @@ from ..ir.loops import (
 )
 from ..ir.nodes import Tensor
 from ..ir.shapes import interval
+from ..records import dataclass, replace
 
 ALIGNMENT = 64
 _GUARD = 64

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
 from ..ir.nodes import Access, Binary, Const, Expr, Index, Local, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, substitute
+from ..records import replace
 from .siblings import has_reuse
 
 MOST_POINTS = 3

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir import shapes
 from ..ir.loops import Fill, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Access, Index, Tensor
 from ..ir.shapes import as_int
+from ..records import dataclass
 from .boxes import Box, are_disjoint, box_of
 from .kernels import may_fail
 from .places import Places, row_major, shape_of

@@ -12,12 +12,12 @@ Example: with s = 2, d = 1, c = -1, even elements take odd j, and odd elements e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import cast
 
 from ..ir import shapes
 from ..ir.nodes import Access, Assignment, Const, Expr, Index, Skip, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, free_indices, substitute_assignment
+from ..records import dataclass, replace
 from .turn import has_data_guard, replace_index
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 
 from .. import config
 from ..dtypes import DType, Types
@@ -25,6 +24,7 @@ from ..ir.nodes import Expr, Graph, Symbol, Tensor, integer
 from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import simplify
 from ..ir.verify import Stage, verify_graph
+from ..records import replace
 from .arrange import arrange_constants
 from .borders import copy_borders
 from .control import Lowered, lower_control

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..ir.nodes import Tensor
 from ..ir.shapes import as_int
+from ..records import dataclass
 from .views import Views
 
 Strides = tuple[int, ...]

@@ -14,12 +14,12 @@ the sum of 16 such sums over 128 of them.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
 from ..dtypes import DType
 from ..ir.loops import Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Access, Expr, Index, Tensor
 from ..ir.rewrite import free_indices, has_guard
+from ..records import dataclass
 from .partial import in_parts, points_of
 from .terms import factors_of
 from .views import Views, root_of

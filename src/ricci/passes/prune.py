@@ -8,7 +8,6 @@ operations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ..ir.loops import Kernel, tensors_touched, tensors_written
 from ..ir.nodes import (
@@ -26,6 +25,7 @@ from ..ir.nodes import (
     Tensor,
 )
 from ..ir.rewrite import all_steps, loop_results, step_tensors, tensors_read
+from ..records import replace
 from .views import root_of
 
 

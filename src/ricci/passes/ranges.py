@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from ..ir.nodes import (
     Unary,
 )
 from ..ir.shapes import as_int
+from ..records import dataclass
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Range = tuple[Array, Array]

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ..ir import shapes
 from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Apply, Tensor
 from ..ir.rewrite import accesses, walk
+from ..records import replace
 from .fuse import inline, is_map, is_too_large, made_of_both
 from .rows import extent, is_known
 from .views import Views, root_of

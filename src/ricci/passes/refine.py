@@ -8,12 +8,12 @@ subscripts, in which `i` becomes `3 * g + k`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ..ir import shapes
 from ..ir.loops import Reduce
 from ..ir.nodes import ONE, ZERO, Access, Expr, Index, Local, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, rebuild, substitute
+from ..records import replace
 
 Digits = Mapping[Index, tuple[Index, ...]]
 """Indices that count together as one did, the most significant first."""

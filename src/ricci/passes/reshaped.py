@@ -10,13 +10,13 @@ or whose extents are not known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from ..ir import shapes
 from ..ir.loops import Reduce
 from ..ir.nodes import Access, Expr, Index, Local, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, substitute
+from ..records import replace
 from .refine import refine
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..ir import shapes
 from ..ir.loops import Group, Reduce, expressions_of, tensors_touched, tensors_written
 from ..ir.nodes import Access, Index, Tensor
 from ..ir.rewrite import accesses
+from ..records import dataclass, replace
 from .siblings import renamed
 from .views import Views, root_of
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..dtypes import DType
 from ..ir.loops import Action, Reduce
@@ -38,6 +38,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import accesses, children, free_indices, nodes_through_locals, rebuild, walk
 from ..ir.shapes import as_int
+from ..records import dataclass, replace
 from .map_windows import is_inside
 
 _CLOSED = (Access, Apply, Binary, Cast, Const, Index, Select, Unary)

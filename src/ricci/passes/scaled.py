@@ -11,7 +11,7 @@ of the steps `s / 255`, as near as numbers of 32 bits tell.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ..ir.nodes import (
     Unary,
 )
 from ..ir.rewrite import accesses, walk
+from ..records import dataclass
 from .ranges import Ranges
 
 _SHORT = 12

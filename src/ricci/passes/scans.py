@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..ir import shapes
 from ..ir.nodes import (
@@ -44,6 +44,7 @@ from ..ir.rewrite import (
     substitute,
     tensors_read,
 )
+from ..records import dataclass, replace
 from .kernels import may_fail
 
 MOST_BYTES = 256 << 20

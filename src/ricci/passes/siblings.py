@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import cast
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
 from ..ir.nodes import ONE, Access, Const, Expr, Index, Tensor
 from ..ir.rewrite import Replaceable, accesses, free_indices, has_guard, rebuild, substitute, walk
+from ..records import dataclass, replace
 from .fuse import MOST_NODES, MOST_TENSORS, made_of_both, map_expressions
 from .terms import factors_of
 from .views import Views, root_of

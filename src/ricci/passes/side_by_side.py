@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from ..ir import shapes
 from ..ir.loops import Group, Reduce
 from ..ir.nodes import Access, Const, Expr, Index, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, free_indices, rebuild, substitute
+from ..records import dataclass, replace
 from .map_windows import OUTSIDE, Windows, is_inside, map_to
 from .partial import points_of
 from .rows import extent

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import cast
 
 from ..diagnostics import error
@@ -43,6 +42,7 @@ from ..ir.nodes import (
     integer,
 )
 from ..ir.rewrite import Replaceable, free_symbols, rebuild, substitute, walk
+from ..records import replace
 
 LARGEST = 1 << 40
 """Most bytes that a tensor may have, its symbols at their bounds."""

@@ -10,10 +10,9 @@ Example: extents g < 4, k < 3 and `y: [12]` give `y': [4, 3]`, since 3 * g + k c
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir import shapes
 from ..ir.nodes import ONE, ZERO, Access, Assignment, Const, Expr, Index, Subscript, Tensor
+from ..records import replace
 
 
 def split_targets(a: Assignment) -> tuple[Assignment, dict[Tensor, Tensor]]:

@@ -14,7 +14,7 @@ Example: a step that stores one more row, at a position, in each of several cach
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ..ir.loops import (
     Action,
@@ -32,6 +32,7 @@ from ..ir.loops import (
 from ..ir.nodes import Access, Binary, Expr, Index, Local, Select, Skip, Tensor
 from ..ir.rewrite import accesses, children, free_indices, has_guard, nodes_through_locals
 from ..ir.shapes import interval
+from ..records import dataclass, replace
 from .control import Lowered
 from .in_place import keep_place
 from .specialise import shapes_inside

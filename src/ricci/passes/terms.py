@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from ..dtypes import DType
 from ..ir import shapes
@@ -33,6 +32,7 @@ from ..ir.nodes import (
     integer,
 )
 from ..ir.rewrite import accesses, children, free_indices, has_guard, rebuild, with_children
+from ..records import dataclass, replace
 from .specialise import shapes_inside
 
 LEAST_TERMS = 8

@@ -7,8 +7,6 @@ computed from it. Does not: handle several targets, or guards that depend on dat
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..ir import shapes
 from ..ir.nodes import (
     FALSE,
@@ -33,6 +31,7 @@ from ..ir.rewrite import (
     substitute_assignment,
     used_locals,
 )
+from ..records import replace
 from .specialise import shapes_inside
 
 

@@ -11,11 +11,11 @@ Example: `y[i, 0] = a[i]` and `y[i, 1] = b[i]`, stacked along the last axis.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce, tensors_touched
 from ..ir.nodes import Access, Index, Tensor
+from ..records import replace
 from .fuse import is_map, is_too_large, made_of_both
 from .rows import extent, is_known
 from .siblings import renamed

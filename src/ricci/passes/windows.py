@@ -11,7 +11,6 @@ Example: the largest of 9 by 9 neighbours is the largest of 9 of those of 9, 18 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
@@ -28,6 +27,7 @@ from ..ir.nodes import (
     integer,
 )
 from ..ir.rewrite import accesses, free_indices, rebuild
+from ..records import dataclass, replace
 from .partial import NEUTRAL, points_of
 from .rows import extent, is_known
 

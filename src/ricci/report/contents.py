@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..backends.llvm.steps import Step
 from ..ir.labels import label, short_name, shown
@@ -24,6 +24,7 @@ from ..ir.rewrite import accesses
 from ..ir.shapes import interval
 from ..ir.text_print import format_expr
 from ..ir.work import Work, bytes_of, work_of
+from ..records import dataclass
 from ..runtime.profile import KernelProfile, Profile
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.loops import tensors_written
 from ..ir.nodes import Tensor
+from ..records import dataclass
 from .contents import Contents, Row
 
 Place = tuple[str, int]

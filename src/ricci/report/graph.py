@@ -8,10 +8,11 @@ from its source past the kernels that do not read it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.labels import shown
 from ..ir.nodes import Operation, Tensor
+from ..records import dataclass
 from ..runtime.profile import KernelProfile
 from .contents import Contents, Row
 from .flow import Flow, find_flows

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..ir.loops import tensors_touched
 from ..ir.nodes import Tensor
 from ..passes.memory import size_of
+from ..records import dataclass
 from .contents import Contents
 from .html import Html, amount, escape, join, tag
 

@@ -12,7 +12,6 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from .. import config
 from ..backends.llvm.at_once import RECORD, at_once_text
 from ..backends.llvm.jit import Library
 from ..backends.llvm.tensor_memory import KEPT_LIMIT, KEPT_WORDS
+from ..records import dataclass
 from .arguments import Array
 from .builtin import FASTCALL, Method, is_supported
 from .instance import Instance

@@ -7,7 +7,7 @@ import os
 import pickle
 import signal
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from threading import Thread, Timer
 from typing import BinaryIO
 
@@ -17,6 +17,7 @@ from ..backends.llvm.builtin_call import call_text
 from ..hashes import sha256
 from ..ir.nodes import Graph
 from ..passes import pipeline
+from ..records import replace
 from . import compiler_process, image_file
 from .compiler_process import COMPOSE, COMPOSED, MACHINE
 from .compiler_twin import start_twin

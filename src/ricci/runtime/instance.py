@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from threading import Lock
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from ..backends.llvm.steps import Image, Slot, Step
 from ..backends.llvm.target import Target
 from ..diagnostics import Error, error
 from ..dtypes import DType
+from ..records import replace
 from ..stored import Stored
 from .arguments import Array
 from .blocks import Room, aligned, block, blocks

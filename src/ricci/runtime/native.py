@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from threading import RLock
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from ..ir.nodes import Expr, Graph, Port, Symbol, Tensor
 from ..ir.rewrite import free_symbols
 from ..ir.shapes import evaluate, interval
 from ..ir.text_print import format_expr
+from ..records import dataclass, replace
 from . import cache, image_file, tuning_file
 from .arguments import Array
 from .at_once import AtOnce

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..backends.llvm.schedule import (
 from ..backends.llvm.target import Target
 from ..diagnostics import error
 from ..ir.nodes import Graph
+from ..records import dataclass, replace
 from .fingerprint import fingerprint
 
 _ENTRIES = ("schedules", "threads", "tuned", "file", "program", "winograd")

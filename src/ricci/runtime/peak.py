@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ..backends.llvm.peak import CELLS, CHAINS, PIECES, REPEATS, UNROLLED, loop_
 from ..backends.llvm.steps import Image, Slot, Step
 from ..backends.llvm.threads import OWN_SCRATCH, PLACES
 from ..dtypes import DType
+from ..records import dataclass, replace
 from .instance import Instance, Loaded, Weights
 from .pool import make_object, this_machine
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from ..backends.llvm.steps import Image, Info, Step
+from ..records import cached_property, dataclass
 
 AT_ONCE = 4 << 20
 """Bytes of variables that are read together if there are so many."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..ir.loops import Kernel, Program, tensors_written
 from ..ir.nodes import Graph, Symbol
 from ..ir.text_loops import format_program
 from ..passes.pipeline import lower
+from ..records import replace
 from .native import has_bounds, with_state
 from .options import target_for
 from .pool import this_machine, thread_count

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ..backends.llvm import threads
 from ..backends.llvm.jit import Library
 from ..backends.llvm.steps import Image, Step
 from ..ir.loops import Program
+from ..records import dataclass
 from .arguments import Array
 from .instance import Instance, Loaded, Weights
 from .native import Trial

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +23,7 @@ from ..backends.llvm.schedule_space_chain import Space, space_of
 from ..diagnostics import Error, error
 from ..dtypes import DType, Types
 from ..ir.nodes import Graph
+from ..records import dataclass
 from ..stored import Stored
 from . import tuning_file
 from .arguments import Array

@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..dtypes import Types
 from ..hashes import sha256
 from ..ir.nodes import Graph, Symbol
 from ..ir.shapes import evaluate
+from ..records import dataclass, replace
 from .fingerprint import fingerprint
 
 VERSION = 1

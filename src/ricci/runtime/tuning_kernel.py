@@ -7,8 +7,6 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +24,7 @@ from ..ir.loops import Buffer, Group, Kernel, Program, Reduce, tensors_touched, 
 from ..ir.nodes import Tensor
 from ..ir.shapes import as_int
 from ..passes.memory import size_of
+from ..records import cached_property, dataclass, replace
 from .arguments import Array
 from .instance import Instance, Loaded, Weights
 from .results import make_big_results

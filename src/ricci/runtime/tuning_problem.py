@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ..ir.interpret_block import Store
 from ..ir.nodes import Graph, Symbol, Tensor
 from ..ir.shapes import evaluate
 from ..passes.pipeline import lower
+from ..records import replace
 from ..stored import Stored
 from . import tuning_file
 from .arguments import Array, Inputs

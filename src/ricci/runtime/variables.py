@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import RLock
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..dtypes import Types, to_dtype
 from ..ir import interpret_bind
 from ..ir.nodes import Graph, Tensor
 from ..ir.shapes import evaluate
+from ..records import dataclass
 from ..stored import Stored
 from .arguments import Array, contiguous, fit, to_numpy, to_user
 from .blocks import aligned_copy

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..hashes import sha256
 from ..ir.nodes import Graph
 from ..ir.text_print import format_graph
+from ..records import cached_property
 
 if TYPE_CHECKING:
     from .compiler_process import Compiler

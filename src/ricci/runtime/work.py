@@ -6,7 +6,7 @@ import copyreg
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -20,6 +20,7 @@ from ..ir import nodes
 from ..ir.loops import Program
 from ..ir.nodes import Graph, Operation, Symbol
 from ..ir.rewrite import all_steps
+from ..records import dataclass
 from ..source import NOWHERE, Span
 
 LARGE = 16

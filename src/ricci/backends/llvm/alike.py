@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields
 from functools import cache
 from typing import Any
 
 from ...diagnostics import Error
 from ...ir.loops import Kernel
 from ...ir.nodes import Access, Symbol, Tensor
+from ...records import dataclass, replace
 from ...source import Span
 from .kernels import KernelCode, Prepare, generate
 from .schedule import NO_SCHEDULES, Schedule, Schedules

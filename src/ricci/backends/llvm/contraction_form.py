@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from ...dtypes import DType
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Binary, Cast, Const, Expr, Index, Local, Select, Unary
 from ...ir.rewrite import free_indices, has_guard, nodes_through_locals
+from ...records import cached_property, dataclass
 from .contraction_transpose import Loading
 from .emit_access import extent_of, linear
 from .kernels import Strides

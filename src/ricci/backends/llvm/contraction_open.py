@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import cast
 
 from ...ir.loops import Reduce, expressions_of
@@ -24,6 +23,7 @@ from ...ir.rewrite import (
     free_symbols,
     substitute,
 )
+from ...records import dataclass, replace
 from . import contraction, nest
 from .contraction_form import find_form
 from .contraction_open_write import Outer, Variant, write_open

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...ir.nodes import Index, Tensor
+from ...records import dataclass
 from . import counts
 from .counts import Count
 from .emit import Frame

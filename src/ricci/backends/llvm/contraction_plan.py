@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
+from ...records import cached_property, dataclass, replace
 from .contraction_cost import (
     ASKING,
     DEEP_APART,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.nodes import Tensor
+from ...records import replace
 from .contraction_cost import is_by_lanes, is_far
 from .contraction_form import Form, Operand
 from .contraction_plan import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ...dtypes import DType
 from ...ir.nodes import Index, Tensor, integer
 from ...ir.rewrite import accesses
+from ...records import dataclass
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Form, size

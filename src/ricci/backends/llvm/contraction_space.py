@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ...ir.nodes import Access, Expr, Index, Local
 from ...ir.rewrite import accesses, children, free_indices
+from ...records import dataclass
 from . import sizes
 from .builder import Builder
 from .contraction_form import Operand, size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakKeyDictionary
 
 from ...dtypes import DType
@@ -26,6 +26,7 @@ from ...ir.nodes import (
     Unary,
 )
 from ...ir.rewrite import accesses, children, free_indices, walk
+from ...records import dataclass
 from .sizes import Size, expression, limits, lower, minus, plus, size_of, sizes_of, times
 
 Range = tuple[float, float]

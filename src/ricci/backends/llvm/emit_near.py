@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...dtypes import DType
 from ...ir.nodes import Access, Apply, Binary, Const, Expr, Remap, Skip, Subscript, Symbol, integer
 from ...ir.rewrite import free_indices, nodes_through_locals
 from ...ir.shapes_evaluate import evaluate
+from ...records import dataclass, replace
 from .emit_access import is_within
 from .emit_parts import Place
 from .sizes import sizes_of

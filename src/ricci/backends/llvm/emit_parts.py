@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...dtypes import DType
 from ...ir.nodes import Index, Tensor
+from ...records import dataclass
 from .emit_access import Linear
 
 SAFE_BYTES = 64

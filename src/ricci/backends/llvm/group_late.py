@@ -10,12 +10,12 @@ for that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from ...ir.loops import Group, Reduce
 from ...ir.nodes import Access, Expr, Index, Tensor
 from ...passes.fuse import map_expressions
 from ...passes.siblings import renamed
+from ...records import dataclass, replace
 from .emit_access import extent_of
 
 

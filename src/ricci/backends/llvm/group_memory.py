@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...ir.loops import Group, tensors_touched
 from ...ir.nodes import Tensor
+from ...records import dataclass
 from .emit_parts import Kept
 from .emit_types import width
 from .sizes import likely, row_major, sizes_of

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ...ir.loops import Group, Reduce
 from ...ir.nodes import Const, Expr, Index, Tensor
 from ...ir.rewrite import accesses, free_indices
+from ...records import dataclass, replace
 from .contraction_cost import Costs
 from .contraction_form import Form, Operand, by_stride, factors, product_of
 from .contraction_plan import Plan, is_across, plans_of_sides

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ...hashes import sha256
 from ...ir.loops import Block, Choose, Kernel, Point, Program, Repeat, Stop
 from ...ir.nodes import Tensor
 from ...ir.shapes import interval
+from ...records import dataclass, replace
 from .alike import Codes
 from .compilation import WORTH_SHARING, Compilation
 from .emit_access import shape_of

@@ -1,15 +1,17 @@
 """Machine code from LLVM text: object files, and functions loaded from them.
 
 The texts come from `builder` free of common subexpressions and invariants, so no optimisation
-passes run before instruction selection. All calls into LLVM are serialised by llvmlite, which
-is imported when there is something to compile: loading what was compiled takes no LLVM.
+passes run before instruction selection, and none that looks for other addresses in loops. All calls
+into LLVM are serialised by llvmlite, which is imported when there is something to compile: loading
+what was compiled takes no LLVM.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from .kernels import KernelCode
 
-_setup = Lock()
+_setup, _emitting = Lock(), Lock()
 
 
 @functools.cache
@@ -31,6 +33,21 @@ def _initialise() -> None:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+
+
+@contextmanager
+def _addresses_as_they_are() -> Iterator[None]:
+    """Without LLVM's reduction of strength, a third of its time, which weighs all ways to have the
+    addresses of a loop. It is an option of the whole process: whoever else uses LLVM in it has the
+    reduction again after the block."""
+    import llvmlite.binding as llvm
+
+    with _emitting:
+        llvm.set_option("", "-disable-lsr")
+        try:
+            yield
+        finally:
+            llvm.set_option("", "-disable-lsr=false")
 
 
 @functools.lru_cache(8)
@@ -74,7 +91,7 @@ def compile_text(text: str, target: Target, level: int = 2) -> bytes:
     import llvmlite.binding as llvm
 
     _initialise()
-    with llvm.parse_assembly(text) as module:
+    with llvm.parse_assembly(text) as module, _addresses_as_they_are():
         return bytes(machine(target, level).emit_object(module))
 
 
@@ -88,7 +105,8 @@ def compile_object(text: str, target: Target) -> bytes:
     )
     with llvm.parse_assembly(text) as module:
         module.data_layout = str(linked.target_data)
-        return bytes(linked.emit_object(module))
+        with _addresses_as_they_are():
+            return bytes(linked.emit_object(module))
 
 
 def assembly(text: str, target: Target) -> str:
@@ -96,7 +114,7 @@ def assembly(text: str, target: Target) -> str:
     import llvmlite.binding as llvm
 
     _initialise()
-    with llvm.parse_assembly(text) as module:
+    with llvm.parse_assembly(text) as module, _addresses_as_they_are():
         return str(machine(target).emit_assembly(module))
 
 

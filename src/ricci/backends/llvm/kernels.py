@@ -15,10 +15,10 @@ A tensor is row-major by the sizes of the call, whatever room its buffer has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ...ir.loops import Group, Kernel, Reduce
 from ...ir.nodes import Symbol, Tensor
+from ...records import dataclass
 from .schedule import Chain, Nest, Schedule, checked, impossible
 from .sizes import Size, is_open
 from .steps import Site

@@ -10,9 +10,9 @@ k that are added up at the end; nothing else is asked of memory than to stream.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 from ...ir.nodes import Index, Tensor
+from ...records import dataclass, replace
 from .contraction_form import Form, Operand, size
 from .contraction_plan import (
     MOST_CHUNKS,

@@ -9,9 +9,8 @@ as many as the processor gains by (`tile_step.steps_in_turn`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...dtypes import DType
+from ...records import dataclass
 from .emit_types import scalar_type, some_lanes, tag, width, with_lanes, with_zeros
 from .target import LINE
 from .tile_step import PREFETCH, TileStep

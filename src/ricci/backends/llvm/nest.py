@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...ir.loops import Fill, Group, Kernel, Reduce, Scatter
 from ...ir.nodes import ZERO, Index, Tensor
+from ...records import replace
 from .counts import Count
 from .emit import Frame
 from .emit_types import width

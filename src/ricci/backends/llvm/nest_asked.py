@@ -8,11 +8,11 @@ the next row of results begin where those of this one end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import free_indices
+from ...records import replace
 from .emit import Frame
 from .emit_access import Linear, has_effect, linear
 from .emit_parts import Asked

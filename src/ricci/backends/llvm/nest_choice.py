@@ -8,13 +8,12 @@ alike, and so does the number of the step that each of them holds, before all ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from ...dtypes import DType
 from ...ir import shapes
 from ...ir.loops import Reduce
 from ...ir.nodes import ZERO, Binary, BinaryOp, Cast, Const, Expr, Local
 from ...ir.rewrite import free_indices, nodes_through_locals
+from ...records import dataclass, replace
 from . import emit_arith
 from .builder import Builder
 from .emit_types import vector_type, with_lanes

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from ...ir.loops import Group, Reduce, expressions_of, tensors_touched, tensors_written
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses
+from ...records import dataclass, replace
 from .builder import Builder
 from .contraction_plan import Plan
 from .contraction_sides import Side, batch_places, block_at, transposing, write_prepare

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from ...dtypes import DType
@@ -16,6 +15,7 @@ from ...ir import shapes
 from ...ir.loops import Reduce
 from ...ir.nodes import ONE, Binary, Expr, Index
 from ...ir.rewrite import accesses, used_locals
+from ...records import dataclass, replace
 from . import counts, emit_arith
 from .emit import FULL, Frame, Mask, Place, Point, Value
 from .emit_access import extent_of

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Apply, Expr, Index, integer
 from ...ir.rewrite import accesses, free_indices, walk
 from ...ir.special import SPECIAL
+from ...records import dataclass, replace
 from .emit import Frame
 from .emit_types import width
 from .nest_choice import choice_of, dtypes_of, is_stored_each_step, prefix_of

@@ -8,14 +8,13 @@ rounding takes from a sum is kept beside it, and added to what is stored.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...dtypes import DType
 from ...ir import shapes
 from ...ir.chains import chain_of
 from ...ir.loops import Reduce, Scatter
 from ...ir.nodes import Access, Const, Expr, Index, Local
 from ...ir.rewrite import accesses, has_guard, rebuild
+from ...records import replace
 from . import emit_arith
 from .emit import FULL, Mask, Place, Point, Value
 from .emit_types import scalar_type, splat, vector_type, width, with_lanes

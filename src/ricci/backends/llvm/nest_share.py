@@ -7,9 +7,9 @@ many chunks there are, both do it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...ir.nodes import Index
+from ...records import dataclass
 from . import counts
 from .builder import Builder
 from .counts import Count

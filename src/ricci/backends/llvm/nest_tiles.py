@@ -7,8 +7,8 @@ its own sums: seven blocks of seven rows took three times as long as six tiles o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...records import dataclass
 from . import counts
 from .builder import Builder
 from .sizes import Size

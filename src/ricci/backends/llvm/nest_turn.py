@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Index
+from ...records import dataclass, replace
 from .builder import Builder
 from .emit import Frame, Place
 from .emit_access import Linear

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Access, Binary, Expr, Index, Local, Tensor
 from ...ir.rewrite import accesses, children, free_indices, nodes_through_locals
+from ...records import dataclass
 from .emit import Frame
 from .emit_access import Linear, Ranges, compared, is_within, linear, needs_check, range_of
 from .emit_types import width

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ...records import dataclass
 
 _LEAST = 12
 """Steps of chains that are long."""

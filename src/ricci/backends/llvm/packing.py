@@ -11,12 +11,11 @@ as it does in every library that pads with zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ...dtypes import DType
 from ...ir.nodes import Access, Binary, Expr, Index, Skip
 from ...ir.rewrite import accesses, free_indices, nodes_through_locals
+from ...records import cached_property, dataclass, replace
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import Operand, size

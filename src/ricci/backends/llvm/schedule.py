@@ -9,10 +9,11 @@ nothing of names; sizes larger than what there is count as all of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from ...diagnostics import Error, error
+from ...records import dataclass
 
 Side = Literal["left", "right"]
 Source = Literal["prepared", "packed", "direct"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import get_args
 
 from ...diagnostics import Error
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
+from ...records import replace
 from . import nest
 from .contraction import form_of
 from .contraction_cost import estimate

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from ...ir.loops import Kernel, Reduce
 from ...ir.nodes import Tensor
+from ...records import replace
 from .contraction_tiles import tiles
 from .group_product import tiles_of
 from .kernels import Strides

@@ -11,10 +11,11 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from ...records import dataclass
 from ...source import NOWHERE
 from . import half, threads
 from . import standalone_check as check

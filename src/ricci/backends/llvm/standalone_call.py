@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...records import dataclass
 from . import threads
 from .standalone_unit import UNSET, Argument, Array, Count, Length, Pack, Shape, Size, Unit
 

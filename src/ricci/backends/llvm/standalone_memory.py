@@ -8,9 +8,10 @@ is a copy and a few additions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Literal
 
+from ...records import dataclass, replace
 from . import threads
 from .steps import Slot, Step
 

@@ -7,11 +7,11 @@ without what it was made by.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from ...dtypes import DType
 from ...ir.loops import Kind
+from ...records import dataclass
 from ...source import NOWHERE, Span
 
 

@@ -6,10 +6,10 @@ import functools
 import os
 import platform
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...dtypes import DType
+from ...records import dataclass
 
 LINE = 64
 """Bytes of a line of the caches."""

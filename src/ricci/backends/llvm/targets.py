@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from ...diagnostics import error
+from ...records import dataclass
 from .target import Target
 
 _X86 = ("x86_64", "AMD64")

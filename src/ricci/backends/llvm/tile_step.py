@@ -7,9 +7,9 @@ the chains of multiply-adds apart.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...dtypes import DType
+from ...records import dataclass
 from .emit_types import scalar_type, tag, width, with_lanes
 from .target import LINE, Target
 from .words import Words

@@ -8,9 +8,9 @@ item would be waited for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 from ...ir.nodes import Access, Index, Tensor
+from ...records import dataclass, replace
 from .emit_access import extent_of, linear, shape_of
 from .emit_types import width
 from .kernels import Strides

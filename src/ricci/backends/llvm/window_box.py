@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from ...ir import shapes
 from ...ir.nodes import ZERO, Access, Expr, Index, Subscript, Tensor, integer
 from ...ir.rewrite import Replaceable, free_indices, substitute
+from ...records import dataclass, replace
 from .builder import Builder
 from .contraction_form import Form, Operand, size
 from .contraction_space import Places, flat_form, merge, plus, times

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ...ir.nodes import Tensor
+from ...records import replace
 from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form
 from .contraction_tiles import has_room, tiles

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ...ir import shapes
 from ...ir.nodes import Access, Index, Skip, Tensor, integer
 from ...ir.rewrite import substitute
+from ...records import dataclass, replace
 from .contraction_form import Form, Operand, size
 from .contraction_plan import MOST_CHUNKS, Plan, is_across, may_prepare, reduced_loops
 from .contraction_space import flat_form

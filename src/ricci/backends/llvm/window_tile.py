@@ -9,9 +9,10 @@ that are added up in memory: a sum of many terms one by one loses more bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...dtypes import DType
+from ...records import dataclass
 from .emit_types import scalar_type, width, with_lanes
 from .tile_step import TileStep
 from .words import Words

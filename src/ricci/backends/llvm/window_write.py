@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ...ir.nodes import Index
+from ...records import dataclass
 from . import contraction_transpose as transpose
 from .contraction_results import call_results_of, goes_past, write_results_of, write_turning
 from .contraction_sides import aligned, batch_places, element, mark_written, sides_of, write_prepare

@@ -32,8 +32,6 @@ indices of the sum, as the third direction of a filter in space.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ...ir import shapes
 from ...ir.nodes import (
@@ -48,6 +46,7 @@ from ...ir.nodes import (
     integer,
 )
 from ...ir.rewrite import free_indices, rebuild, substitute
+from ...records import cached_property, dataclass, replace
 from .builder import Builder
 from .contraction_form import Form, Operand, size
 from .contraction_plan import Plan, is_across, reduced_loops

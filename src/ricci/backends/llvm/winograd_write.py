@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ...ir.nodes import Subscript, integer
+from ...records import replace
 from . import contraction_transpose as transpose
 from .contraction_form import size
 from .contraction_plan import batch_of

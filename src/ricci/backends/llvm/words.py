@@ -6,10 +6,10 @@ first lowest. All results are exact in the arithmetic of 32 bits, which wraps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...dtypes import DType
+from ...records import dataclass, replace
 from .emit_types import with_lanes
 from .target import Target
 

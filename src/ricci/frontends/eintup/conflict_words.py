@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...diagnostics import Label
+from ...records import dataclass
 from . import syntax as s
 from .dims_rules import Key, definitions
 from .equations import Equation, Equations, Fixed, Shapes, Size

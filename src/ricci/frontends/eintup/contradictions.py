@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ...diagnostics import Diagnostic, Label
+from ...records import dataclass
 from ...source import Span
 from .relations import INFINITY, Box, Empty, Relation, System
 from .search import Exhausted, core, search

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...diagnostics import Diagnostic, Error
+from ...records import dataclass
 from ...source import NOWHERE
 from .ambiguous import settling_text
 from .conflict import dims_conflict, rank_conflict

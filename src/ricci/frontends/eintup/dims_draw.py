@@ -7,12 +7,12 @@ Where arrays would become too large, smaller extents are drawn, as far as the co
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from ...diagnostics import Error
+from ...records import dataclass
 from . import syntax as s
 from .dims_findings import dims_contradiction
 from .dims_rules import Key, definitions, keys_at, known_box, rules_at

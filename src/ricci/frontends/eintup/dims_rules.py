@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...records import dataclass
 from . import syntax as s
 from .extents import has_slice
 from .program import Program

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ...ir import nodes as ir
+from ...records import dataclass
 from . import syntax as s
 from .dims_rules import Key, definitions, rules_at
 from .extents import arithmetic

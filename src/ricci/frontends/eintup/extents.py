@@ -7,12 +7,12 @@ expression is its true exclusive bound: one more than its largest value, and nev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from ...diagnostics import error
 from ...ir import nodes as ir
 from ...ir import shapes
+from ...records import dataclass
 from . import syntax as s
 from .program import Array
 from .uses import variables, walk

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from reprlib import repr as short_repr
 from typing import SupportsIndex, cast
 
 from ...diagnostics import Error, error
+from ...records import dataclass
 from ..suggest import did_you_mean
 from .program import Program
 

@@ -7,8 +7,8 @@ no unknown; each is searched by halving the interval of an unknown and narrowing
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...records import dataclass
 from .relations import Box, Empty, Interval, Relation, System, holds
 
 LARGEST = 2**62

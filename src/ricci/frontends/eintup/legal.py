@@ -7,7 +7,6 @@ message must name. Whether an edit leaves shapes legal is decided by reading the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Literal, TypeVar
 
@@ -16,6 +15,7 @@ import numpy as np
 from ...diagnostics import Error
 from ...ir import nodes as ir
 from ...ir.shapes import as_int
+from ...records import dataclass
 from . import syntax as s
 from .ambiguous import settling
 from .conflict_words import slot_of

@@ -7,12 +7,13 @@ the version before it where that counts. All that a statement reads is what arra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import error
 from ...dtypes import DType
 from ...ir import nodes as ir
 from ...ir.rewrite import free_symbols
+from ...records import dataclass
 from . import syntax as s
 from .extents import Arithmetic, Components, Range, has_slice, shape_of
 from .lower_nest import MOST_AXES, Nest, make_nest, nest_over

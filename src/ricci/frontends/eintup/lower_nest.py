@@ -7,13 +7,14 @@ away. What else skips combinations (a `FLAT` of what is out of range) are condit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import error
 from ...dtypes import DType
 from ...ir import nodes as ir
 from ...ir import shapes
 from ...ir.rewrite import accesses, walk
+from ...records import dataclass
 from . import syntax as s
 from .extents import Arithmetic, Components, arithmetic
 from .lower_cover import guards_of

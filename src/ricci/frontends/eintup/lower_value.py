@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...ir import nodes as ir
 from ...ir import shapes
 from ...ir.functions import ARITY
 from ...ir.rewrite import walk
+from ...records import dataclass
 from . import syntax as s
 from .extents import in_range
 from .lower_nest import Nest

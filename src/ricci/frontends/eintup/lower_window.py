@@ -14,7 +14,6 @@ What is executed are the same combinations, for any operator.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from ...ir import nodes as ir
 from ...ir import shapes
@@ -27,6 +26,7 @@ from ...ir.rewrite import (
     substitute_assignment,
     walk,
 )
+from ...records import dataclass, replace
 from .extents import in_range
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ...dtypes import DType
 from ...ir import nodes as ir
 from ...ir import shapes
 from ...ir.rewrite import free_indices, tensors_read
+from ...records import dataclass, replace
 from . import syntax as s
 from .lower_cover import guards, is_covering, is_plain, is_single
 

@@ -7,9 +7,9 @@ is what the rest of the shapes say, so the edited shapes are read like those of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from ...records import dataclass, replace
 from .conflict import dims_conflict, sizes_in
 from .equations import Equations
 from .program import Configuration

@@ -8,7 +8,6 @@ become checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from ...diagnostics import Error, error
@@ -17,6 +16,7 @@ from ...ir.interpret_bind import failed_check
 from ...ir.interpret_block import Store
 from ...ir.nodes import FALSE, TRUE, ZERO, BinaryOp, Check, Expr, Symbol, integer
 from ...ir.rewrite import free_symbols
+from ...records import dataclass
 from . import syntax as s
 from .dims_rules import definitions, dims_pairs
 from .extents import shape_of

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from ...diagnostics import Report, error
 from ...dtypes import DType
 from ...ir.nodes import Graph
+from ...records import cached_property, dataclass, replace
 from ...source import Source
 from . import syntax as s
 from .check import check_file

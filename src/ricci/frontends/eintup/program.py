@@ -7,9 +7,10 @@ and with them its rank; at a configuration a program is an ordinary index progra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ...records import dataclass
 from ...source import NOWHERE, Source, Span
 from . import syntax as s
 

@@ -7,13 +7,13 @@ of the combination: whoever computes it, in whatever order, draws the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ...diagnostics import error
 from ...dtypes import DType
 from ...ir import nodes as ir
 from ...ir import random_words as words
 from ...ir import shapes
+from ...records import dataclass
 from . import syntax as s
 from .lower_nest import Nest
 from .uses import walk

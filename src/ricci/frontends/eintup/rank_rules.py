@@ -7,8 +7,9 @@ eintup has that extent, it is an unknown of its own, its width.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...records import dataclass
 from ...source import NOWHERE, Span
 from . import syntax as s
 from .extents import is_scalar

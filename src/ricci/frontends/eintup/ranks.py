@@ -8,10 +8,9 @@ rank that constraints bound only below is at most `USUAL_RANK`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
 
 from ...diagnostics import Diagnostic, Error, Label, error
+from ...records import cached_property, replace
 from ...source import NOWHERE, Span
 from . import syntax as s
 from .contradictions import Claim, contradiction

@@ -7,11 +7,12 @@ of each component. Two readings are enough to know that a call is ambiguous.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from ...diagnostics import Error
+from ...records import dataclass
 from .equations import Equation, Equations, Shapes, equations
 from .integers import Solutions, solutions
 from .program import Configuration, Program

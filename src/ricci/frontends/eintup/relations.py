@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from ...records import dataclass
 
 Interval = tuple[int, int]
 """Smallest and largest value, both included."""

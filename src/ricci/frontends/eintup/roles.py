@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...records import dataclass
 from . import syntax as s
 from .mathematics import index_text
 from .program import Program

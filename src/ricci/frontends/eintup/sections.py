@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ...diagnostics import Report
+from ...records import dataclass
 from ...source import Source, Span
 from ..tokens import Token
 from .lexer import KEYWORDS

@@ -7,9 +7,10 @@ takes to know which is meant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from ...records import dataclass
 from ...source import NOWHERE, Source, Span
 
 

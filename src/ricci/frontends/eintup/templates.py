@@ -8,8 +8,8 @@ filters[fpos.., ichan, ochan]
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...records import dataclass
 from . import syntax as s
 from .printer import print_index
 from .program import Array, Program

@@ -8,7 +8,7 @@ with reals; with integers it is an `INT`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from ...diagnostics import Report
 from ...dtypes import DType
 from ...ir.functions import ARITY, OF_INTEGERS
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .program import Program

@@ -8,11 +8,12 @@ stand for whole packs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import Label
 from ...dtypes import DType
 from ...ir import nodes
+from ...records import dataclass
 from ...source import NOWHERE, Span
 from . import syntax as s
 from .bind_solve import solve, solve_symbolic

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...diagnostics import Label
 from ...ir import nodes, shapes
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .bind import Binder

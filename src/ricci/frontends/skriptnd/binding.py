@@ -20,9 +20,9 @@ stand in a length where `??` or `?` takes care of null.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Set
-from dataclasses import dataclass
 from typing import cast
 
+from ...records import dataclass
 from . import syntax as s
 
 

@@ -10,11 +10,11 @@ is bounded by `invoke.DEEPEST` and not by Python.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from ...diagnostics import Diagnostic, Error, Label
 from ...ir import nodes
+from ...records import replace
 from ...source import NOWHERE, Span
 from . import syntax as s
 from .bind import Binder

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import TypeAlias
 
 from ...ir import nodes
+from ...records import dataclass, replace
 from . import syntax as s
 from .compose_graph import Builder
 from .evaluate import Evaluator

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .compose_body import Body, Request, Results, Task, tensors_of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import Call
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
+from ...records import dataclass
 from ...source import NOWHERE, Span
 from . import binding
 from . import syntax as s

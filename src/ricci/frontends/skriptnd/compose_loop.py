@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .compose_body import Body, Results, Task, tensors_of

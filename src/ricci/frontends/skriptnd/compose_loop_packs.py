@@ -8,10 +8,9 @@ the variable is declared with a bound, `ps: real[n]..(~|10)`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from ...records import dataclass
 from . import syntax as s
 from .compose_body import Body
 from .compose_graph import Builder

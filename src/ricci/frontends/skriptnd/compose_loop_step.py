@@ -8,11 +8,12 @@ with its extents (`docs/ir.md`, "Sizes that data defines").
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .compose_body import Body, Results, Task, tensors_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from ...ir import nodes, rewrite
+from ...records import replace
 
 Chain = tuple[nodes.Quantization, ...]
 """Quantizers of one tensor, in their order."""

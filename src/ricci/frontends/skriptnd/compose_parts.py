@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from ...diagnostics import Call
 from ...ir import nodes
+from ...records import dataclass
 from ...source import Span
 from . import binding
 from . import syntax as s

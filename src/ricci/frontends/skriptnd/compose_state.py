@@ -10,9 +10,9 @@ that is taken, and by each step; in a condition there are no updates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...ir import nodes, rewrite
+from ...records import replace
 from ...source import Span
 from . import syntax as s
 from .compose_body import Body, tensors_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import Report
+from ...records import dataclass
 from ...source import Source
 from ..words import Word, attach_comments
 from . import syntax as s

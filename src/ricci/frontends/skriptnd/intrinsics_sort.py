@@ -8,11 +8,12 @@ are wanted, runs grow no longer than that, and every further pass halves what is
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
 from ...ir.nodes import ZERO, Expr, Index, Local, Tensor
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .compose_graph import Builder

@@ -3,11 +3,10 @@ with those chosen before, one after the other; batch items and classes are indep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...dtypes import DType
 from ...ir import nodes, shapes
 from ...ir.nodes import FALSE, ONE, ZERO, Expr, Index, Local, Tensor
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .compose_graph import Builder

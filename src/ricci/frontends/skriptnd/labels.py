@@ -10,9 +10,9 @@ and constants. Ricci: those keep their names through private operators as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ...records import dataclass
 from . import syntax as s
 
 Wanted: TypeAlias = str | tuple[str | None, ...] | None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import partial
 
 from ...diagnostics import Error
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from ...records import dataclass, replace
 from ...source import Span
 from . import syntax as s
 from .compose_body import tensors_of

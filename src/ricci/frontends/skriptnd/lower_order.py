@@ -9,10 +9,10 @@ indices, no loop that stays one comes before a loop that is written out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...ir import nodes, shapes
 from ...ir.rewrite import accesses, expressions
+from ...records import dataclass
 from . import syntax as s
 from .lower_statement import Key, Lowered
 

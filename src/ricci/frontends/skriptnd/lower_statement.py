@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
+from ...records import dataclass, replace
 from ...source import Span
 from . import syntax as s
 from .compose_body import tensors_of

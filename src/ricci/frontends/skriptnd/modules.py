@@ -9,11 +9,12 @@ each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import cast
 
 from ...diagnostics import Error, Report
+from ...records import dataclass
 from ...source import Source
 from ..reading import make_source, read_source
 from . import syntax as s

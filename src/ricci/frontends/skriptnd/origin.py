@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from ...ir.nodes import Graph
+from ...records import dataclass
 from . import syntax
 from .attributes import AttributeValue
 from .compose import compose

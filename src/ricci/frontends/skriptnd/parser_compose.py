@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...diagnostics import Label
+from ...records import replace
 from ..tokens import Rejected, T, Token
 from . import syntax as s
 from .parser_declarations import DeclarationParser

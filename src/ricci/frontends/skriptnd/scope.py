@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...diagnostics import Label, Report
+from ...records import dataclass, replace
 from ...source import Span
 from ..suggest import did_you_mean
 from .types import Type

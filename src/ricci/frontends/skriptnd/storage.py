@@ -22,7 +22,7 @@ import os
 import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from ...diagnostics import Diagnostic, Error, error
 from ...dtypes import DType
 from ...ir.nodes import Tensor
 from ...ir.shapes import as_int
+from ...records import dataclass
 from ...stored import Stored
 from .stored_names import generated_files, variable_path
 

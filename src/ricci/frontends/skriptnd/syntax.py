@@ -8,8 +8,9 @@ Every node carries the span of its text. Section numbers are those of the specif
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...records import dataclass
 from ...source import NOWHERE, Source, Span
 
 

@@ -8,9 +8,9 @@ Specification 2.3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
+from ...records import dataclass, replace
 from . import syntax as s
 
 CONCRETE: Final = ("int", "real", "bool", "str")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from ...diagnostics import Label
+from ...records import replace
 from . import syntax as s
 from .scope import Symbol, article
 from .types import INT, ONE, UNKNOWN, Length, Type, clash, length_of, literal, total

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...diagnostics import Report
+from ...records import dataclass, replace
 from ...source import Span
 from . import syntax as s
 from .scope import Symbol

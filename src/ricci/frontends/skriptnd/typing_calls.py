@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ...diagnostics import Label
+from ...records import dataclass, replace
 from ...source import Span
 from ..suggest import did_you_mean
 from . import syntax as s

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ...diagnostics import Label
+from ...records import replace
 from ...source import Span
 from . import syntax as s
 from .scope import Symbol

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from ...diagnostics import Label, Report
+from ...records import dataclass, replace
 from ...source import Span
 from . import syntax as s
 from .scope import Scope

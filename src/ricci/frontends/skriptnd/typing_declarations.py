@@ -7,9 +7,9 @@ binding order, deferred defaults, helpers, constants, variables, outputs, assert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...diagnostics import Label, Report
+from ...records import replace
 from ...source import Span
 from ..cycles import find_cycles
 from . import binding

@@ -7,10 +7,10 @@ item and must have lengths that do not clash; nothing is promoted from one type 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import cast
 
 from ...diagnostics import Label
+from ...records import replace
 from . import syntax as s
 from . import typing_functions as functions
 from . import typing_packs as packs

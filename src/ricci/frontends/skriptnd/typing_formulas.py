@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...diagnostics import Label
+from ...records import dataclass, replace
 from ...source import Span
 from ..suggest import did_you_mean
 from . import syntax as s

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
+from ...records import replace
 from ..suggest import did_you_mean
 from . import syntax as s
 from .scope import did_you_mean_type

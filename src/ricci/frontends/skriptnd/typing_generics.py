@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import Label
+from ...records import dataclass
 from ...source import Span
 from . import syntax as s
 from .scope import did_you_mean_type

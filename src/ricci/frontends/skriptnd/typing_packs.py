@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from ...diagnostics import Label
+from ...records import replace
 from . import syntax as s
 from . import typing_access as access
 from .types import EMPTY, INT, ONE, UNKNOWN, Length, Type, join, length_of, literal, total

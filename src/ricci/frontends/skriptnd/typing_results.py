@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...diagnostics import Label
+from ...records import replace
 from . import syntax as s
 from . import typing_shapes as shapes
 from .scope import Scope, Symbol, report_twice

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from ...diagnostics import Label
+from ...records import dataclass, replace
 from ...source import Span
 from . import binding
 from . import syntax as s

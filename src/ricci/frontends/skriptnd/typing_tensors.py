@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from ...records import replace
 from ...source import Span
 from . import syntax as s
 from . import typing_shapes as shapes

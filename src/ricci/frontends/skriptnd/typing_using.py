@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...diagnostics import Label
+from ...records import replace
 from ...source import Span
 from . import syntax as s
 from .scope import Symbol

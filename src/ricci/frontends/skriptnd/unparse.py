@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ...ir import nodes
 from ...ir.interpret_bind import hidden_ports
+from ...records import replace
 from ...source import Source
 from . import syntax as s
 from .lexer import KEYWORDS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from ...diagnostics import Error, error
 from ...dtypes import DType
 from ...ir import nodes
+from ...records import replace
 from . import syntax as s
 from .lexer import KEYWORDS
 from .parser import FIELDS

@@ -8,10 +8,11 @@ with what the one before gives.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
+from ...records import dataclass, replace
 from .unparse_operation import ACCUMULATORS, Formula, Inputs, Lengths, OperatorWriter, Run
 
 _IMPLIED: dict[str, object] = {"+=": 0, "*=": 1, "&=": True, "|=": False}

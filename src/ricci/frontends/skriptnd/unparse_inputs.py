@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import replace
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite, shapes
 from ...ir.interpret_bind import hidden_ports
+from ...records import replace
 from . import syntax as s
 from .unparse_expressions import Named, Namer, constant, integer, type_name, unparse, unsayable
 

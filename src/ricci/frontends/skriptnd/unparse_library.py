@@ -7,9 +7,9 @@ Data decides the sizes or the order of what they compute, or they need integers 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from ...ir import nodes, rewrite, shapes
+from ...records import dataclass, replace
 from .standard_files import is_library_source
 from .unparse_expressions import type_name
 

@@ -10,9 +10,9 @@ ever gets, as the sizes that are carried beside it tell how much of it counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ...ir import nodes, rewrite
+from ...records import replace
 from .unparse_expressions import unsayable
 
 Definitions = Mapping[nodes.Symbol, nodes.Tensor]

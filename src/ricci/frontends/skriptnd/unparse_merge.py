@@ -11,9 +11,10 @@ pack of tensors, or a choice by the number of the line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, cast
 
+from ...records import replace
 from . import syntax as s
 from .unparse_expressions import integer
 

@@ -7,10 +7,10 @@ sizes known only at run time are symbols of these shapes, or else attributes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from ...dtypes import DType
 from ...ir import nodes, rewrite
+from ...records import dataclass, replace
 from . import syntax as s
 from .parser import children
 from .unparse_expressions import (

@@ -11,9 +11,9 @@ two, whatever scopes it leads from and to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from ...ir import nodes, rewrite
+from ...records import dataclass, replace
 from . import syntax as s
 from .unparse_expressions import Named, Namer, constant, integer, type_name, unparse, with_blocks
 from .unparse_steps import Shared, StepWriter

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...ir import nodes, rewrite, shapes
+from ...records import dataclass, replace
 from . import syntax as s
 from .unparse_expressions import Named, Namer, Names, integer, unparse, unsayable, with_blocks
 from .unparse_formulas import formulas, zeros

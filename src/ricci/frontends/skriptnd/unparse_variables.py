@@ -8,10 +8,11 @@ out; variables of a graph that is shared, `main.H.w`, belong to a graph `H`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from ...dtypes import DType
 from ...ir import nodes, shapes
+from ...records import dataclass, replace
 from . import syntax as s
 from .initial_values import draws_numbers, initial_state, is_state
 from .lexer import KEYWORDS

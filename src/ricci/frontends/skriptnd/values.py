@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, TypeGuard
 
 from ...diagnostics import Diagnostic, Error, Label
 from ...dtypes import DType
 from ...ir import nodes, rewrite
 from ...ir.text import format_expr
+from ...records import dataclass
 from ...source import Span
 
 Scalar: TypeAlias = bool | int | float | str

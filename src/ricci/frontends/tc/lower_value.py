@@ -7,13 +7,14 @@ it becomes a value; so are all subscripts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import error
 from ...dtypes import DType
 from ...ir import nodes as ir
 from ...ir import shapes
 from ...ir.rewrite import walk
+from ...records import dataclass
 from . import program as tc
 from .builtins import compose
 from .ranges import Ranges

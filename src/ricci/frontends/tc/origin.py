@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from ...diagnostics import Report, error
 from ...ir.nodes import Graph, Operation
+from ...records import dataclass, replace
 from ...source import Source
 from . import program as tc
 from .check import check_unit

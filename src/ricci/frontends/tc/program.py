@@ -6,11 +6,12 @@ representation (`ir.nodes`); both operands of a `Binary` have one dtype, as ther
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ...dtypes import DType
 from ...ir.nodes import COMPARISONS, BinaryOp, Symbol, UnaryOp
+from ...records import dataclass
 from ...source import NOWHERE, Span
 
 Kind = Literal["parameter", "result", "temporary"]

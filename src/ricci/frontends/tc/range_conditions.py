@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from ...diagnostics import Report
 from ...ir import shapes
 from ...ir.nodes import FALSE, TRUE, Binary, Expr, Symbol
 from ...ir.rewrite import free_symbols, walk
+from ...records import dataclass
 from ...source import NOWHERE, Span
 from . import program as tc
 from .range_inequality import Inequality, Range, strongest

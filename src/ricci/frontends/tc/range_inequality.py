@@ -7,8 +7,6 @@ to `K - 1`, `i + k <= N - 1` is `i + K - 1 <= N - 1`, since it is hardest for th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 
 from ...diagnostics import error
 from ...ir import shapes
@@ -23,6 +21,7 @@ from ...ir.shapes_polynomial import (
     plus,
     polynomial,
 )
+from ...records import cached_property, dataclass
 from .range_terms import Site, locals_in
 
 MOST_PIECES = 64

@@ -9,13 +9,14 @@ without an index, and is not proved, is a precondition.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
 from ...diagnostics import Label, Report
 from ...ir import shapes
 from ...ir.nodes import Expr, Local
 from ...ir.shapes_polynomial import polynomial
+from ...records import dataclass
 from . import program as tc
 from .range_inequality import (
     Bound,

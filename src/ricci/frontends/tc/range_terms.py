@@ -8,13 +8,13 @@ type or its operation gives some.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ...dtypes import DType
 from ...ir import shapes
 from ...ir.nodes import COMPARISONS, Access, BinaryOp, Expr, Local, Symbol, Tensor
 from ...ir.rewrite import walk
 from ...ir.shapes_polynomial import has_more_parts
+from ...records import dataclass
 from ...source import NOWHERE, Span
 from . import program as tc
 

@@ -11,13 +11,14 @@ every call, unless the read is in a side of a conditional; the rest is checked w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import Report, error
 from ...ir import shapes
 from ...ir.nodes import Check, Expr, Symbol
 from ...ir.rewrite import free_symbols
 from ...ir.shapes_polynomial import has_more_parts
+from ...records import dataclass
 from . import program as tc
 from .range_conditions import Conditions, Precondition
 from .range_inequality import Range

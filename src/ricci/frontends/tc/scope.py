@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...diagnostics import Label, Report
 from ...ir.nodes import Symbol
+from ...records import dataclass
 from ...source import Span
 from . import program as p
 from . import syntax as s

@@ -5,10 +5,11 @@ Nodes are compared by value without their places, so a text and its printed form
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ...dtypes import DType
+from ...records import dataclass
 from ...source import NOWHERE, Span
 
 
