@@ -41,6 +41,8 @@ class DType(Enum):
     UINT32 = "uint32"
     UINT64 = "uint64"
 
+    __hash__ = object.__hash__  # each is one object, and most dictionaries have them as keys
+
     @property
     def is_real(self) -> bool:
         return self in _REALS

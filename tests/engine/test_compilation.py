@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
@@ -32,27 +34,53 @@ def codes(count: int) -> dict[str, KernelCode]:
 
 
 def objects_of(kernels: dict[str, KernelCode]) -> tuple[bytes, ...]:
+    listed = list(kernels.values())
     with Compilation(host()) as made:
-        for symbol, code in kernels.items():
-            made.add(symbol, code)
+        made.share(len(listed), listed.__getitem__, ())
+        for number, symbol in enumerate(kernels):
+            made.add(symbol, made.generated(number) or listed[number])
         return made.objects()
 
 
-@pytest.fixture(params=["alone", "helped", "refused"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Batches of a kernel or two; what another process has been asked for, if there is one."""
-    asked: list[str] = []
+class Process:
+    """A helper that is this process: it does what it is asked for a number of times."""
 
-    def helped(text: str, target: Target, level: int) -> bytes | None:
-        asked.append(text)
-        return compile_text(text, target, level) if request.param == "helped" else None
+    def __init__(self, generate: Callable[[int], KernelCode], times: int) -> None:
+        self.generate_one, self.left = generate, times
+        self.closed = False
+
+    def compile(self, text: str, target: Target, level: int) -> bytes | None:
+        return compile_text(text, target, level) if self.is_there() else None
+
+    def generate(self, number: int) -> KernelCode | None:
+        return self.generate_one(number) if self.is_there() else None
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_there(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
+@pytest.fixture(params=["alone", "helped", "refused", "lost"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """Batches of a kernel or two; the other processes that there were."""
+    started: list[Process] = []
+    times = {"helped": 1000, "refused": 0, "lost": 3}
+
+    def start(generate: Callable[[int], KernelCode], known: Iterable[object]) -> Process:
+        started.append(Process(generate, times[request.param]))
+        return started[-1]
 
     monkeypatch.setattr(compilation, "_BATCH", 300)
-    monkeypatch.setattr(compilation, "elsewhere", None if request.param == "alone" else helped)
-    return asked
+    monkeypatch.setattr(compilation, "_LEAST", 1)
+    if request.param != "alone":
+        monkeypatch.setattr(compilation, "start_helper", start)
+    return started
 
 
-def test_each_kernel_is_in_one_file(way: list[str]) -> None:
+def test_each_kernel_is_in_one_file(way: list[Process]) -> None:
     kernels = codes(9)
     files = objects_of(kernels)
     assert len(files) >= 3
@@ -61,13 +89,65 @@ def test_each_kernel_is_in_one_file(way: list[str]) -> None:
     assert all(sum(symbol.encode() in file for file in files) == 1 for symbol in kernels)
 
 
-def test_files_depend_on_the_kernels_alone(way: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_depend_on_the_kernels_alone(
+    way: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = objects_of(codes(9))
-    monkeypatch.setattr(compilation, "elsewhere", None)
+    monkeypatch.setattr(compilation, "start_helper", None)
     assert files == objects_of(codes(9))
+    assert all(process.closed for process in way)
 
 
-def test_programs_of_several_batches(way: list[str]) -> None:
+def test_kernels_are_generated_once(way: list[Process]) -> None:
+    """By whoever is there first, the helper those that come last; one that is lost is no matter."""
+    asked: list[int] = []
+    kernels = list(codes(9).values())
+
+    def generate(number: int) -> KernelCode:
+        asked.append(number)
+        return kernels[number]
+
+    with Compilation(host()) as made:
+        made.share(9, generate, ())
+        found = [made.generated(number) for number in range(9)]
+    assert all(code in (None, kernel) for code, kernel in zip(found, kernels, strict=True))
+    assert sorted(asked) == [n for n, code in enumerate(found) if code is not None]
+
+
+def test_functions_of_several_kernels_are_compiled_once(way: list[Process]) -> None:
+    """But those that call others, and others of the same name."""
+    text = """
+define void @kernel(ptr %table, ptr %scratch, i64 %begin, i64 %end) {{
+  %v = call i64 @kernel.more(i64 %begin, i64 0)
+  %w = call i64 @kernel.sum(i64 %v)
+  store i64 %w, ptr %scratch
+  ret void
+}}
+define internal i64 @kernel.more(i64 %x, i64 noundef %y) noinline {{
+  %v = add i64 %x, {number}
+  ret i64 %v
+}}
+define internal i64 @kernel.sum(i64 %x) {{
+  %v = call i64 @kernel.more(i64 %x, i64 1)
+  ret i64 %v
+}}
+"""
+    kernels = {
+        f"k{n}": KernelCode(text.format(number=n % 2), (), 1, work=1e6 * (n % 4 > 1))
+        for n in range(12)
+    }
+    files = objects_of(kernels)
+    library = Library(files, host())
+    out = np.zeros(1, np.int64)
+    for n, symbol in enumerate(kernels):
+        run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(library.address(symbol))
+        run(None, out.ctypes.data, 100, 0)
+        assert out[0] == 100 + 2 * (n % 2)
+    defined = re.findall(rb"s2\.[0-9a-f]{24}", b"".join(files))
+    assert len(set(defined)) == 2
+
+
+def test_programs_of_several_batches(way: list[Process]) -> None:
     text = """
     import math;
     graph G { @input { x: real[5]; } @output { y: real; } @compose {
@@ -84,7 +164,7 @@ def test_small_programs_have_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     with Compilation(host()) as made:
         made.add("k", codes(1)["k0"])
         assert len(made.objects()) == 1
-        assert made._threads is None
+        assert not made._threads
 
 
 def test_errors_come_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,33 +174,44 @@ def test_errors_come_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         made.objects()
 
 
-def test_what_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_waits_for_is_given_up(
+    way: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compilation, "_BATCH", 1)
-    done: list[str] = []
-
-    def slow(text: str, target: Target, level: int) -> bytes:
-        done.append(text)
-        return b""
-
-    monkeypatch.setattr(compilation, "elsewhere", slow)
+    listed = list(codes(40).values())
     with pytest.raises(KeyboardInterrupt), Compilation(host()) as made:
+        made.share(len(listed), listed.__getitem__, ())
         for symbol, code in codes(4).items():
             made.add(symbol, code)
         raise KeyboardInterrupt
-    assert made._threads is not None
-    with pytest.raises(RuntimeError, match="shutdown"):
-        made._threads.submit(print)
+    assert made._threads and not any(thread.is_alive() for thread in made._threads)
+    assert all(process.closed for process in way)
 
 
 _TWIN = """
 import os
 from ricci.backends.llvm.jit import compile_text
+from ricci.backends.llvm.kernels import KernelCode, Prepare
+from ricci.backends.llvm.steps import Site
 from ricci.backends.llvm.target import host
+from ricci.dtypes import DType
+from ricci.ir.nodes import Symbol, Tensor
 from ricci.runtime.compiler_twin import start_twin
+from ricci.source import NOWHERE, Source, Span
+
+source, symbol = Source("a", "text"), Symbol("n")
+tensor = Tensor("t", DType.FLOAT32, (symbol,))
+
+def generate(number):
+    new = Tensor("new", DType.FLOAT32, (symbol,))
+    sites = Site("t", 0, Span(source, 1, 2)), Site("t", 0, NOWHERE)
+    assert number < 9
+    part = Prepare(KernelCode("text", (tensor, new), 1), new)
+    return KernelCode("text", (tensor, new), number, sites=sites, prepare=(part,), sizes=(symbol,))
 
 def started():
     os.sched_getaffinity = lambda process: {0, 1}
-    twin = start_twin()
+    twin = start_twin(generate, [source, symbol, tensor])
     assert twin is not None
     return twin
 
@@ -134,19 +225,24 @@ text = f'target triple = "{target.triple}"\\n' + TEXT
     [
         "t = started()\nfor level in (2, 0):\n"
         "    assert t.compile(text, target, level) == compile_text(text, target, level)\nt.close()",
-        "t = started()\nwith t._lock: assert t.compile(text, target, 2) is None\nt.close()",
+        "t = started()\ncode = t.generate(7)\nassert (code.text, code.chunks) == ('text', 7)\n"
+        "new = code.tensors[1]\nassert code.tensors[0] is tensor and code.sizes[0] is symbol\n"
+        "part = code.prepare[0]\nassert new is part.output and part.code.tensors == code.tensors\n"
+        "assert new is not tensor and new.shape[0] is symbol\n"
+        "assert code.sites[0].span.source is source and code.sites[1].span is NOWHERE\nt.close()",
         "t = started()\nos.kill(t.process, 9)\nos.waitpid(t.process, 0)\n"
-        "assert t.compile(text, target, 2) is None\nt.close()",
+        "assert t.compile(text, target, 2) is None and t.generate(0) is None\nt.close()",
         "t = started()\nassert t.compile('define nonsense {', target, 2) is None\n"
         "assert t.compile(text, target, 2) is None\nt.close()",
-        "os.sched_getaffinity = lambda process: {0}\nassert start_twin() is None",
+        "t = started()\nassert t.generate(9) is None and t.generate(1) is None\nt.close()",
+        "os.sched_getaffinity = lambda process: {0}\nassert start_twin(generate, []) is None",
     ],
-    ids=["the same code", "one thing at a time", "killed", "nonsense", "one core"],
+    ids=["the same code", "the same objects", "killed", "nonsense", "an error", "one core"],
 )
 def test_second_process(program: str) -> None:
     """In a Python of its own: what is forked has one thread. It is forked under Linux alone."""
     if sys.platform != "linux":
-        program = "assert start_twin() is None"
+        program = "assert start_twin(generate, []) is None"
     text = repr(TEXT.format(number=3))
     whole = _TWIN.replace("TEXT", text) + program
     done = subprocess.run(

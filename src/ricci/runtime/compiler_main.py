@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from threading import Thread, Timer
 from typing import BinaryIO
@@ -14,13 +15,14 @@ from typing import BinaryIO
 from ..backends.llvm import compilation, image, threads
 from ..backends.llvm.at_once import at_once_text
 from ..backends.llvm.builtin_call import call_text
+from ..backends.llvm.kernels import KernelCode
 from ..hashes import sha256
 from ..ir.nodes import Graph
 from ..passes import pipeline
 from ..records import replace
 from . import compiler_process, image_file
 from .compiler_process import COMPOSE, COMPOSED, MACHINE
-from .compiler_twin import start_twin
+from .compiler_twin import Twin, start_twin
 from .pool import make_object, this_machine
 from .work import Work
 
@@ -44,9 +46,14 @@ def _serve() -> None:
     source = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    twin = start_twin()
-    compilation.elsewhere = None if twin is None else twin.compile
     runtime = Thread(target=_make_runtime, daemon=True)
+
+    def start_helper(generate: Callable[[int], KernelCode], known: Iterable[object]) -> Twin | None:
+        if runtime.ident is not None:
+            runtime.join()  # LLVM must not be at work when the process forks
+        return start_twin(generate, known)
+
+    compilation.start_helper = start_helper
     graph: Graph | None = None
     while word := _line(source):
         if word == MACHINE:
@@ -66,8 +73,6 @@ def _serve() -> None:
         if runtime.ident is None:
             runtime.start()
         runtime.join()
-        if twin is not None:
-            twin.close()
         answers.write(answer)
         answers.flush()
 

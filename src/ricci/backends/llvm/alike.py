@@ -7,7 +7,7 @@ up to names. Requires that generated text holds neither (`kernels.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field, fields
 from functools import cache
@@ -37,16 +37,54 @@ class Codes:
     """Of the kernels that are not prepared."""
     found: int = 0
     """How many kernels that are not alike have been asked for, of those."""
+    ahead: Callable[[int], KernelCode | None] | None = None
+    """Gives the code of an expected kernel, if another process has generated it."""
+    met: dict[int, object] = field(default_factory=dict)
+    """The tensors, symbols and sources of expected kernels, by identity."""
     _known: dict[Key, tuple[KernelCode, list[Tensor]]] = field(default_factory=dict)
+    _expected: list[tuple[Kernel, frozenset[Tensor]]] = field(default_factory=list)
+    _numbers: dict[Key, int] = field(default_factory=dict)
+    _described: dict[int, tuple[Key, list[Tensor], Kernel]] = field(default_factory=dict)
+    """By identity of the kernel, which is kept."""
+
+    def expect(
+        self, prepared: Iterable[Kernel], kernels: Iterable[Kernel], constant: frozenset[Tensor]
+    ) -> int:
+        """Note what `of` and then `scheduled` will be asked for, without schedules; how many there
+        are that are not alike."""
+        nothing: frozenset[Tensor] = frozenset()
+        for kernel, given in (
+            *((k, nothing) for k in prepared),
+            *((k, constant) for k in kernels),
+        ):
+            key, tensors = describe(kernel, given, self.strides, self.met)
+            if given is nothing:
+                key = ("prepare", *key)
+            self._described[id(kernel)] = key, tensors, kernel
+            if key not in self._numbers:
+                self._numbers[key] = len(self._expected)
+                self._expected.append((kernel, given))
+        return len(self._expected)
+
+    def generate(self, number: int) -> KernelCode:
+        """The code of an expected kernel."""
+        return self._generate(*self._expected[number], None)
 
     def of(self, kernel: Kernel) -> KernelCode:
         """What `generate` gives for a kernel that prepares something."""
-        key, tensors = describe(kernel, frozenset(), self.strides)
-        return self._of(("prepare", *key), tensors, kernel, frozenset(), None)
+        if id(kernel) in self._described:
+            key, tensors, _ = self._described[id(kernel)]
+        else:
+            key, tensors = describe(kernel, frozenset(), self.strides)
+            key = ("prepare", *key)
+        return self._of(key, tensors, kernel, frozenset(), None)
 
     def scheduled(self, kernel: Kernel, constant: frozenset[Tensor]) -> KernelCode:
         """What `generate` gives for another one, by its schedule if there is one."""
-        key, tensors = describe(kernel, constant, self.strides)
+        if id(kernel) in self._described:
+            key, tensors, _ = self._described[id(kernel)]
+        else:
+            key, tensors = describe(kernel, constant, self.strides)
         schedule = None
         if key not in self._known:
             given = self.schedules.kernels
@@ -63,7 +101,10 @@ class Codes:
         schedule: Schedule | None,
     ) -> KernelCode:
         if key not in self._known:
-            code = self._generate(kernel, constant, schedule)
+            number = self._numbers.get(key)
+            code = None if number is None or self.ahead is None else self.ahead(number)
+            if code is None:
+                code = self._generate(kernel, constant, schedule)
             self._known[key] = code, tensors
             return code
         code, others = self._known[key]
@@ -80,15 +121,19 @@ class Codes:
 
 
 def describe(
-    kernel: Kernel, constant: frozenset[Tensor], strides: Mapping[Tensor, tuple[int, ...]]
+    kernel: Kernel,
+    constant: frozenset[Tensor],
+    strides: Mapping[Tensor, tuple[int, ...]],
+    met: dict[int, object] | None = None,
 ) -> tuple[Key, list[Tensor]]:
-    """What a kernel is, without names, and its tensors in the order of their first appearance."""
-    key, tensors = _describe(kernel, constant)
+    """What a kernel is, without names, and its tensors in the order of their first appearance; its
+    tensors, symbols and sources are `met`."""
+    key, tensors = _describe(kernel, constant, {} if met is None else met)
     return (*key, *((k, strides.get(t)) for k, t in enumerate(tensors))), tensors
 
 
 def _describe(
-    kernel: Kernel, constant: frozenset[Tensor]
+    kernel: Kernel, constant: frozenset[Tensor], met: dict[int, object]
 ) -> tuple[tuple[object, ...], list[Tensor]]:
     """What a kernel is, without names, and its tensors in the order of their first appearance.
 
@@ -107,8 +152,10 @@ def _describe(
             words.append(("tuple", len(item)))
             stack += reversed(item)
         elif isinstance(item, Span):
+            met[id(item.source)] = item.source
             words.append((id(item.source), item.start, item.end))
         elif isinstance(item, Symbol):
+            met[id(item)] = item
             words.append(id(item))
         elif names is None:
             words.append((kind, repr(item)))
@@ -118,6 +165,7 @@ def _describe(
             numbers[id(item)] = len(numbers)
             words.append(kind)
             if isinstance(item, Tensor):
+                met[id(item)] = item
                 tensors.append(item)
                 words.append(item in constant)
             stack += [getattr(item, name) for name in names]

@@ -1,21 +1,24 @@
 """Kernels on their way to object files: LLVM works in a thread while texts of others are made.
 
 LLVM does not hold the interpreter's lock, so the two take a core each. There is one LLVM in a
-process at a time: where another process can help, the core that has made all texts is not idle.
+process at a time: where another process may help, it compiles texts as they come, and generates
+those of other kernels while there are none; the core that has got all texts does what is left, the
+last first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from threading import Condition, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from .jit import compile_text, module_text
 from .kernels import KernelCode
+from .shared import Shared
 from .target import Target
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 WORTH_SHARING = 6000.0
 """Rough nanoseconds of work below which a kernel runs on the caller alone."""
@@ -23,8 +26,28 @@ _MOST_OPTIMISED = 1 << 20
 """Text of kernels with less work than that which is worth the time of a good compilation."""
 _BATCH = 1 << 16
 """Text that is compiled at a time, some 50 ms of LLVM: programs with less have no thread."""
-elsewhere: Callable[[str, Target, int], bytes | None] | None = None
-"""Does what `compile_text` does in another process; gives none if that is busy, or no more."""
+_LEAST = 8
+"""Kernels that another process is worth starting for."""
+
+
+class Helper(Protocol):
+    """Another process that is a copy of this one."""
+
+    def compile(self, text: str, target: Target, level: int) -> bytes | None:
+        """What `compile_text` gives; none if the process is no more."""
+
+    def generate(self, number: int) -> KernelCode | None:
+        """The code of one of the kernels that it has been started with; none if the process is no
+        more, or if there is none."""
+
+    def close(self) -> None:
+        """Let the process end, and wait for that."""
+
+
+Start = Callable[[Callable[[int], KernelCode], Iterable[object]], Helper | None]
+start_helper: Start | None = None
+"""Starts a helper, if there may be one, with what generates the code of a kernel of a number, and
+the objects that are told apart by identity."""
 
 
 class Compilation:
@@ -37,9 +60,24 @@ class Compilation:
         self._batches: dict[int, list[tuple[str, KernelCode]]] = {2: [], 0: []}
         """What has not been asked for yet, by LLVM's level of optimisation."""
         self._sizes = {2: 0, 0: 0}
+        self._shared = {level: Shared(f"s{level}.") for level in self._batches}
         self._left = _MOST_OPTIMISED
-        self._threads: ThreadPoolExecutor | None = None
-        self._asked: list[Future[bytes]] = []
+        self._helper: Helper | None = None
+        self._threads: list[Thread] = []
+        self._state = Condition()
+        """For all that follows, which threads read and write."""
+        self._asked = 0
+        self._waiting: deque[tuple[int, str, int]] = deque()
+        """Number of the file, text, and level."""
+        self._files: dict[int, bytes] = {}
+        self._problem: Exception | None = None
+        self._ended = False
+        """Whether no more will be asked for."""
+        self._free: list[int] = []
+        """The kernels that nobody generates yet."""
+        self._taken: set[int] = set()
+        """Those that the helper generates, or has generated."""
+        self._generated: dict[int, KernelCode | None] = {}
 
     def __enter__(self) -> Compilation:
         return self
@@ -50,8 +88,36 @@ class Compilation:
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
+        with self._state:
+            self._waiting.clear()
+            self._end()
+        for thread in self._threads:
+            thread.join()
+        if self._helper is not None:
+            self._helper.close()
+
+    def share(
+        self, count: int, generate: Callable[[int], KernelCode], known: Iterable[object]
+    ) -> bool:
+        """Let another process take part, if there may be one, and if so many kernels to come, which
+        have numbers, are worth it; whether there is one."""
+        if start_helper is None or count < _LEAST:
+            return False
+        self._helper = start_helper(generate, known)
+        if self._helper is None:
+            return False
+        self._free = [*range(count)]
+        self._start(self._serve_helper, self._helper)
+        return True
+
+    def generated(self, number: int) -> KernelCode | None:
+        """The code of a kernel of those shared; none if it is for the caller to generate."""
+        with self._state:
+            if number not in self._taken:
+                self._free = [n for n in self._free if n != number]
+                return None
+            self._state.wait_for(lambda: number in self._generated)
+            return self._generated[number]
 
     def add(self, symbol: str, code: KernelCode) -> None:
         """A kernel under its symbol, which no other one has."""
@@ -59,30 +125,102 @@ class Compilation:
         if code.work < WORTH_SHARING:
             self._left -= len(code.text)
             level = 2 if self._left >= 0 else 0
+        code = self._shared[level].without(code)
         self._batches[level].append((symbol, code))
         self._sizes[level] += len(code.text)
         if self._sizes[level] >= _BATCH:
             self._ask(level)
+            # of two cores, the helper has the other one
+            if not self._threads or (len(self._threads) == 1 and self._helper and _spare_core()):
+                self._start(self._serve)
 
     def objects(self) -> tuple[bytes, ...]:
         """The files of all kernels."""
-        if self._threads is None:
-            return tuple(self._compile(p, level) for level, p in self._batches.items() if p)
         for level, batch in self._batches.items():
             if batch:
                 self._ask(level)
-        return tuple(file.result() for file in self._asked)
+        with self._state:
+            self._end()
+        while self._compile_next(last=True):
+            pass
+        for thread in self._threads:
+            thread.join()
+        while self._compile_next(last=True):  # what a helper has not done
+            pass
+        if self._problem is not None:
+            raise self._problem
+        return tuple(self._files[n] for n in range(self._asked))
 
     def _ask(self, level: int) -> None:
-        """Let the thread compile a batch."""
-        if self._threads is None:
-            from concurrent.futures import ThreadPoolExecutor
+        """Let somebody compile a batch."""
+        text = module_text(self._batches[level], self._target)
+        self._batches[level], self._sizes[level] = [], 0
+        self._shared[level].end_file()
+        with self._state:
+            self._waiting.append((self._asked, text, level))
+            self._asked += 1
+            self._state.notify_all()
 
-            self._threads = ThreadPoolExecutor(1 if elsewhere is None else 2)
-        batch, self._batches[level], self._sizes[level] = self._batches[level], [], 0
-        self._asked.append(self._threads.submit(self._compile, batch, level))
+    def _end(self) -> None:
+        self._ended = True
+        self._free.clear()
+        self._state.notify_all()
 
-    def _compile(self, batch: list[tuple[str, KernelCode]], level: int) -> bytes:
-        text = module_text(batch, self._target)
-        found = None if elsewhere is None else elsewhere(text, self._target, level)
-        return compile_text(text, self._target, level) if found is None else found
+    def _start(self, serve: Callable[..., None], *given: object) -> None:
+        thread = Thread(target=serve, args=given, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _serve(self) -> None:
+        """Compile here what waits, until there will be no more."""
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._waiting or self._ended)
+            if not self._compile_next(last=False):
+                return
+
+    def _compile_next(self, last: bool) -> bool:
+        """Compile here what waits, from one end; whether there was something."""
+        with self._state:
+            if not self._waiting:
+                return False
+            number, text, level = self._waiting.pop() if last else self._waiting.popleft()
+        try:
+            self._files[number] = compile_text(text, self._target, level)
+        except Exception as problem:  # for the caller's thread
+            self._problem = problem
+        return True
+
+    def _serve_helper(self, helper: Helper) -> None:
+        """Let a helper work, until there will be no more, or there is no more helper."""
+        there = True
+        while there:
+            with self._state:
+                self._state.wait_for(lambda: self._waiting or self._free or self._ended)
+                batch = self._waiting.popleft() if self._waiting else None
+                kernel = self._free.pop() if self._free and batch is None else None
+                if kernel is not None:
+                    self._taken.add(kernel)
+            if batch is not None:
+                file = helper.compile(batch[1], self._target, batch[2])
+                there = file is not None
+                with self._state:
+                    if file is None:
+                        self._waiting.appendleft(batch)
+                    else:
+                        self._files[batch[0]] = file
+            elif kernel is not None:
+                code = helper.generate(kernel)
+                there = code is not None
+                with self._state:
+                    self._generated[kernel] = code
+                    self._state.notify_all()
+            else:
+                return
+        with self._state:
+            self._free.clear()
+
+
+def _spare_core() -> bool:
+    """Whether there is one beside those of this thread and of a helper."""
+    return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 2

@@ -70,33 +70,42 @@ class Linear:
 
 def linear(expr: Expr) -> Linear:
     """The linear form of an integer expression; what is not linear stands in `others`."""
-    match expr:
-        case Const(value=int(value)):
-            return Linear(int(value))
-        case Index():
-            if expr.extent == ONE:
-                return Linear()
-            return Linear(0, {expr: 1})
-        case Symbol():
-            return Linear(expr)
-        case Local():
-            inner = linear(expr.value)
-            return inner if not inner.others else Linear(0, {}, {id(expr): (expr, 1)})
-        case Cast(operand=operand) if _is_index_type(expr.dtype) and _is_index_type(operand.dtype):
-            return linear(operand)
-        case Unary(op="neg", operand=operand):
-            return _sum(Linear(), linear(operand), -1)
-        case Binary(op="add" | "sub" as op, lhs=lhs, rhs=rhs):
-            return _sum(linear(lhs), linear(rhs), 1 if op == "add" else -1)
-        case Binary(op="mul", lhs=lhs, rhs=rhs):
-            left, right = linear(lhs), linear(rhs)
-            if not right.indices and not right.others:
-                return _sum(Linear(), left, right.constant)
-            if not left.indices and not left.others:
-                return _sum(Linear(), right, left.constant)
+    if isinstance(expr, Index):
+        return Linear() if expr.extent == ONE else Linear(0, {expr: 1})
+    if isinstance(expr, Const):
+        if isinstance(expr.value, int):
+            return Linear(int(expr.value))
+    elif isinstance(expr, Binary):
+        found = _linear_binary(expr)
+        if found is not None:
+            return found
+    elif isinstance(expr, Symbol):
+        return Linear(expr)
+    elif isinstance(expr, Local):
+        inner = linear(expr.value)
+        return inner if not inner.others else Linear(0, {}, {id(expr): (expr, 1)})
+    elif isinstance(expr, Cast):
+        if _is_index_type(expr.dtype) and _is_index_type(expr.operand.dtype):
+            return linear(expr.operand)
+    elif isinstance(expr, Unary) and expr.op == "neg":
+        return _sum(Linear(), linear(expr.operand), -1)
     if _is_size(expr):
         return Linear(size_of(shapes.simplify(expr)))
     return Linear(0, {}, {id(expr): (expr, 1)})
+
+
+def _linear_binary(expr: Binary) -> Linear | None:
+    """The form of a sum or of a multiple."""
+    if expr.op not in ("add", "sub", "mul"):
+        return None
+    left, right = linear(expr.lhs), linear(expr.rhs)
+    if expr.op != "mul":
+        return _sum(left, right, 1 if expr.op == "add" else -1)
+    if not right.indices and not right.others:
+        return _sum(Linear(), left, right.constant)
+    if not left.indices and not left.others:
+        return _sum(Linear(), right, left.constant)
+    return None
 
 
 def _is_size(expr: Expr) -> bool:

@@ -17,15 +17,16 @@ _VALUES = {
     DType.FLOAT32: "float",
     DType.FLOAT64: "double",
 }
-_SIZES = {DType.BOOL: 1, DType.INT: 8, DType.REAL: 4}
+_SIZES = {DType.BOOL: 1, DType.INT: 8, DType.REAL: 4} | {
+    d: d.numpy().itemsize for d in DType if not d.is_abstract and d is not DType.STR
+}
 _TAGS = {"half": "f16", "float": "f32", "double": "f64"}
 _MANTISSA = {DType.FLOAT16: 11, DType.FLOAT32: 24, DType.FLOAT64: 53}
 
 
 def width(dtype: DType) -> int:
     """Bytes of an element in memory."""
-    known = _SIZES.get(dtype)
-    return dtype.numpy().itemsize if known is None else known
+    return _SIZES[dtype]
 
 
 def scalar_type(dtype: DType) -> str:

@@ -116,6 +116,10 @@ class _ImageBuilder:
         """The image without object code, for kernels that are compiled meanwhile."""
         self._compilation = compilation
         program = self.program
+        if compilation is not None and not self.schedules.kernels:
+            count = self._alike.expect(program.prepare, program.kernels, self._constant)
+            if compilation.share(count, self._alike.generate, self._alike.met.values()):
+                self._alike.ahead = compilation.generated
         prepare = self._prepared(program.prepare)
         steps = self._steps(program.actions)
         return Image(

@@ -99,18 +99,19 @@ def _ways(
     f: Filter, side: Side, strides: Strides, target: Target
 ) -> Iterator[tuple[Winograd, WinogradPlan, float]]:
     """Ways to compute it, and until when."""
-    shapes = list(_shapes(extent_of(f.lane), target, f.form.dtype))
+    shapes = _shapes(extent_of(f.lane), target, f.form.dtype)
     for tall, wide in _blocks(f.line, f.row):
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
         made = copying_of(whole.box, strides) + _elements(whole) * _part(target)
-        for rows, vectors in shapes:
+        for vectors, heights in shapes.items():
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
-                w = with_tile(whole, rows, vectors, block, target)
+                w = with_tile(whole, heights[0], vectors, block, target)
                 if _held(w) <= target.l2 * _ROOM[target.long]:
-                    cycles = _until_done(w, made, target)
-                    yield Winograd(side, rows, vectors, tall, wide, block), w, cycles
+                    rows, cycles = _until_done(w, heights, made, target)
+                    schedule = Winograd(side, rows, vectors, tall, wide, block)
+                    yield schedule, w, cycles
 
 
 def _blocks(line: Axis, row: Axis) -> Iterator[tuple[int, int]]:
@@ -125,15 +126,18 @@ def _even(count: int) -> list[int]:
     return sorted({-(-count // n) for n in range(1, count + 1)})
 
 
-def _shapes(extent: int, target: Target, dtype: DType) -> Iterator[tuple[int, int]]:
-    """The register tiles that have as many rows as there is room for, or little fewer."""
+def _shapes(extent: int, target: Target, dtype: DType) -> dict[int, list[int]]:
+    """By numbers of vectors, the rows of register tiles that have as many as there is room for, or
+    little fewer."""
     wide = -(-extent // target.lanes(dtype))
     highest: dict[int, int] = {}
     for rows, vectors in tiles(target):
         highest[vectors] = max(rows, highest.get(vectors, 0))
+    found: dict[int, list[int]] = {}
     for rows, vectors in tiles(target):
         if vectors <= min(wide, _MOST_VECTORS) and 4 * rows >= 3 * highest[vectors]:
-            yield rows, vectors
+            found.setdefault(vectors, []).append(rows)
+    return found
 
 
 def _lane_blocks(extent: int, panel: int) -> Iterator[int]:
@@ -148,23 +152,32 @@ def _held(w: WinogradPlan) -> int:
     return sum(w.scratch) * width(w.plan.form.dtype)
 
 
-def _until_done(w: WinogradPlan, made: float, target: Target) -> float:
-    """Cycles until all cores have done all chunks, `made` being those of making an item's matrices;
-    the constant comes from farthest away, and there is more of it than of the filter."""
+def _until_done(
+    w: WinogradPlan, heights: list[int], made: float, target: Target
+) -> tuple[int, float]:
+    """The rows of register tiles that are done soonest, and cycles until all cores have done all
+    chunks, `made` being those of making an item's matrices; the constant comes from farthest away,
+    and there is more of it than of the filter."""
     chunks = -(-w.items // w.plan.grain)
-    each, cores = _item(w, made, target) * w.plan.grain, target.cores
+    products, rows = min((_products(w, rows, target), rows) for rows in heights)
+    each, cores = _item(w, made, products, target) * w.plan.grain, target.cores
     even = -(-chunks // cores) if chunks < 8 * cores else chunks / cores
     claimed = min(each / 10, 400.0) * chunks / cores
-    return each * (even + 0.1) + claimed + _more(w) / cores / _COLD
+    return rows, each * (even + 0.1) + claimed + _more(w) / cores / _COLD
 
 
-def _item(w: WinogradPlan, made: float, target: Target) -> float:
+def _panels(w: WinogradPlan) -> list[tuple[int, int]]:
+    """How many panels of an item have how many vectors."""
+    return equal_pieces(-(-w.lanes.length // w.plan.lanes), w.plan.vectors)
+
+
+def _item(w: WinogradPlan, made: float, products: float, target: Target) -> float:
+    """Cycles of an item, of which the products take some."""
     plan, bytes_of = w.plan, width(w.plan.form.dtype)
     vectors = -(-w.lanes.length // plan.lanes)
-    cycles = made
-    for times, wide in equal_pieces(vectors, plan.vectors):
-        results = w.tiles * wide * w.points * _RESULTS * _part(target)
-        cycles += times * (_products(w, wide, target) + results)
+    cycles = made + products
+    for times, wide in _panels(w):
+        cycles += times * w.tiles * wide * w.points * _RESULTS * _part(target)
         cycles += times * w.tall * TILE * _storing(w, wide) * target.slower
     cycles += vectors * w.channels * _FILTER * target.slower * w.late
     held, near = _held(w), target.l2 * _NEAR
@@ -201,11 +214,13 @@ def _storing(w: WinogradPlan, vectors: int) -> float:
     return turned * (_TURN + plan.lanes * _STORE)
 
 
-def _products(w: WinogradPlan, vectors: int, target: Target) -> float:
-    """Cycles of the products for a panel."""
-    cycles = 0.0
-    for times, rows in equal_pieces(w.tiles, w.height):
-        work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
-        loads = (rows + vectors) * target.slower
-        cycles += times * (w.channels * (max(work, latency, loads) / 2 + 0.8) + _CALL)
+def _products(w: WinogradPlan, height: int, target: Target) -> float:
+    """Cycles of the products of an item by register tiles of so many rows."""
+    cycles, latency = 0.0, target.accumulators * 0.8
+    pieces = equal_pieces(w.tiles, min(height, w.tiles))
+    for panels, vectors in _panels(w):
+        for times, rows in pieces:
+            loads = (rows + vectors) * target.slower
+            most = max(multiply_adds(rows, vectors, target), latency, loads)
+            cycles += panels * times * (w.channels * (most / 2 + 0.8) + _CALL)
     return w.points * cycles
