@@ -8,7 +8,7 @@ block of rows is some tiles of each.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...ir.loops import Group, Reduce
 from ...ir.nodes import Const, Expr, Index, Tensor
@@ -86,12 +86,12 @@ def plan_products(
     if not forms:
         return None
     extent = extent_of(group.shared[-1])
+    plans = _plans(forms, strides, target, constant)
     best: tuple[float, Products] | None = None
     for rows in sorted({r for r, _ in tiles(target) if LEAST_ROWS <= r <= extent} or {1}):
         block = _block(rows, extent, most)
         found = {
-            n: _best(f, rows, tiles_of(rows, target), block, strides, target, constant)
-            for n, f in forms.items()
+            n: _best(plans[n], rows, tiles_of(rows, target), block, strides, target) for n in forms
         }
         cost = sum(c for c, _ in found.values()) * -(-extent // block)
         if best is None or cost < best[0]:
@@ -121,9 +121,10 @@ def follow_products(
     if asked > max(most, rows):
         raise impossible(f"a block has at most {max(most, rows)} rows", group.name)
     block = _block(rows, extent, asked)
+    plans = _plans(forms, strides, target, constant)
     found = {
-        n: _best(f, rows, [v], block, strides, target, constant)[1]
-        for (n, f), v in zip(sorted(forms.items()), schedule.vectors, strict=True)
+        n: _best(plans[n], rows, [v], block, strides, target)[1]
+        for n, v in zip(sorted(forms), schedule.vectors, strict=True)
     }
     return Products(found, block)
 
@@ -134,6 +135,16 @@ def _forms(group: Group, strides: Strides) -> dict[int, Form]:
         n: form_of_rows(k, group.shared, strides)
         for n, k in enumerate(group.kernels)
         if is_product(k, group.shared)
+    }
+
+
+def _plans(
+    forms: Mapping[int, Form], strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> dict[int, list[Plan]]:
+    """The ways to read the operands of each product, whatever the tile and the blocks."""
+    return {
+        n: list(plans_of_sides(f, f.left, f.right, strides, target, constant))
+        for n, f in forms.items()
     }
 
 
@@ -150,19 +161,18 @@ def _block(rows: int, extent: int, most: int) -> int:
 
 
 def _best(
-    form: Form,
+    plans: Sequence[Plan],
     rows: int,
     widths: Sequence[int],
     block: int,
     strides: Strides,
     target: Target,
-    constant: frozenset[Tensor],
 ) -> tuple[float, Plan]:
     """Cycles of a block, and how it is done, with tiles of one of the numbers of vectors."""
-    blocks = -(-form.left.extent // block)
+    blocks = -(-plans[0].form.left.extent // block)
     found = (
         _with_tile(plan, rows, vectors, block, blocks, strides, target)
-        for plan in plans_of_sides(form, form.left, form.right, strides, target, constant)
+        for plan in plans
         for vectors in widths
     )
     return min(found, key=lambda pair: pair[0])
