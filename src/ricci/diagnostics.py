@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 from .codes import CODES
-from .records import dataclass
 from .source import NOWHERE, Span
 
 

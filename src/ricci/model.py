@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,7 +20,6 @@ from .frontends.skriptnd import storage
 from .frontends.skriptnd.stored_names import find_files
 from .ir.interpret_bind import initial_value
 from .ir.nodes import Graph, Quantization, Tensor
-from .records import dataclass
 from .stored import Stored
 
 if TYPE_CHECKING:

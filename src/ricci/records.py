@@ -2,7 +2,8 @@
 
 For type checkers they are those of the standard library, and frozen ones are frozen; at run time
 nothing guards these, since that takes longer than all else when one is made. A network is tens of
-thousands of nodes, and what compiles it some hundreds of classes.
+thousands of nodes, and what compiles it some hundreds of classes. What callers get in the end is of
+classes of the standard library.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ else:
         """As `dataclasses.dataclass`."""
 
         def made(cls):
+            # without any it would get a signature, which takes as long again
+            cls.__doc__ = cls.__doc__ or cls.__name__
             cls = dataclasses.dataclass(
                 cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only,
                 weakref_slot=weakref_slot,

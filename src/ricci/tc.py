@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from .ir.interpret_block import Store
 from .ir.nodes import Expr, Graph, Symbol, Tensor
 from .ir.shapes import as_int, evaluate
 from .ir.text_print import format_expr
-from .records import cached_property, dataclass
+from .records import cached_property
 from .runtime.arguments import Array, PortInfo, to_numpy, to_write
 from .runtime.executable import Executable, check_execution, compile_graph
 from .runtime.native import check_shapes

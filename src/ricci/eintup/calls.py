@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from reprlib import repr as short_repr
 from typing import Any
 
@@ -19,7 +20,6 @@ from ..frontends.eintup.solve import solve
 from ..frontends.eintup.typing import infer_types
 from ..frontends.suggest import did_you_mean
 from ..ir.nodes import Graph
-from ..records import dataclass
 from ..runtime.arguments import Array, to_numpy
 from ..runtime.executable import Executable, compile_graph
 from ..runtime.options import Options

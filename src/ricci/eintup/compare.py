@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from ..dtypes import BFLOAT16, from_bfloat16, name_of
-from ..records import dataclass
 from ..runtime.arguments import Array
 
 Kind = Literal["shape", "type", "values"]

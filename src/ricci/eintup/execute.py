@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..dtypes import DType, name_of
 from ..frontends.eintup.lower import lower_program, lower_shape, needs_data
 from ..frontends.eintup.program import Configuration, Program
 from ..ir.nodes import Graph
-from ..records import dataclass, replace
+from ..records import replace
 from ..runtime.arguments import Array, to_numpy
 from ..runtime.executable import Executable, compile_graph
 from .constants import components

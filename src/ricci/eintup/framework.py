@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -24,7 +25,6 @@ from ..dtypes import BFLOAT16
 from ..frontends.eintup import syntax as s
 from ..frontends.eintup.program import Configuration, Program
 from ..frontends.suggest import did_you_mean
-from ..records import dataclass
 from ..runtime.arguments import Array, to_numpy
 from .constants import dims_of, rank_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
@@ -14,7 +14,6 @@ from ..diagnostics import Error
 from ..frontends.eintup.dims import broken_dims, compute_dims, computed, draw_dims
 from ..frontends.eintup.fixed import Fixed
 from ..frontends.eintup.program import Configuration, Program
-from ..records import dataclass
 from .trial import Outcome
 
 _SMALLEST = 4

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..diagnostics import Error
 from ..frontends.eintup.program import Configuration, Program
-from ..records import dataclass
 from ..runtime.arguments import Array
 from .compare import Difference, Tolerance, compare
 from .execute import Settings, evaluate

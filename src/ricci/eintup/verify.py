@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from reprlib import repr as short_repr
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..frontends.eintup.dims import draw_dims
 from ..frontends.eintup.fixed import Fixed, combinations, illegal_ranks
 from ..frontends.eintup.program import Configuration, Program
 from ..frontends.eintup.typing import infer_types
-from ..records import dataclass, replace
+from ..records import replace
 from ..runtime.executable import check_execution
 from .compare import Tolerance
 from .execute import Settings

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
@@ -21,7 +22,6 @@ from ..dtypes import BFLOAT16, DType, from_bfloat16, name_of, to_dtype
 from ..ir.interpret_bind import hidden_ports
 from ..ir.nodes import Expr, Port, Tensor
 from ..ir.text_print import format_expr
-from ..records import dataclass
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -84,6 +84,7 @@ def _line(source: BinaryIO) -> bytes:
     end.start()
     word = source.readline()
     end.cancel()
+    end.join()
     return word
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..backends.llvm.schedule import (
 from ..backends.llvm.target import Target
 from ..diagnostics import error
 from ..ir.nodes import Graph
-from ..records import dataclass, replace
+from ..records import replace
 from .fingerprint import fingerprint
 
 _ENTRIES = ("schedules", "threads", "tuned", "file", "program", "winograd")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..ir.loops import (
 from ..ir.nodes import Symbol, Tensor
 from ..ir.rewrite import walk
 from ..ir.work import Work, bytes_of, work_of
-from ..records import dataclass, replace
+from ..records import replace
 from .native import Trial
 from .peak import Limits, Rates
 from .pool import this_machine

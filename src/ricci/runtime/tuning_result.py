@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..backends.llvm.schedule import Schedule, describe
-from ..records import dataclass
 from .options import Options
 
 
