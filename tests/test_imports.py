@@ -25,6 +25,7 @@ GROUND = {
     "stored",
     "tables",
     "hashes",
+    "records",
 }
 BELOW: dict[str, set[str]] = {
     "ground": set(),

@@ -191,6 +191,8 @@ def _without_zero(b: Interval) -> Interval:
 
 
 def _cut(low: int, high: int) -> Interval:
+    if -INFINITY <= low <= high <= INFINITY:
+        return low, high
     return max(min(low, INFINITY), -INFINITY), max(min(high, INFINITY), -INFINITY)
 
 
