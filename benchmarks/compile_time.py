@@ -8,8 +8,8 @@ the process ever had, above what it had after its imports, beside the weights an
 largest intermediate tensors that are alive at once. Ricci compiles in a process of its own, which
 has ended when the weights are read: the most that this had, its imports counted, has a column, and
 so has the most that it, what it has forked and its caller had at a time, above what that had after
-its imports; pages that processes share are divided among them. Who looks for this every 20 ms keeps
-a core busy for a third of the time, so seconds are those of another start, at which nobody looks.
+its imports; pages that processes share are divided among them. A start at
+which somebody looks for this every 20 ms takes a fifth longer, so seconds are those of another one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 For type checkers they are those of the standard library, and frozen ones are frozen; at run time
 nothing guards these, since that takes longer than all else when one is made. A network is tens of
-thousands of nodes, and what compiles it some hundreds of classes. What callers get in the end is of
-classes of the standard library.
+thousands of nodes, and what compiles it hundreds of classes. Ports, diagnostics and results, which
+callers get, are of classes of the standard library.
 """
 
 from __future__ import annotations

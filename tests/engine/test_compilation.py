@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 import ricci
 from ricci.backends.llvm import compilation
 from ricci.backends.llvm.compilation import Compilation
-from ricci.backends.llvm.jit import Library, compile_text
+from ricci.backends.llvm.jit import Library, assembly, compile_text, machine
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.target import Target, host
 
@@ -74,7 +75,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list
         return started[-1]
 
     monkeypatch.setattr(compilation, "_BATCH", 300)
-    monkeypatch.setattr(compilation, "_LEAST", 1)
     if request.param != "alone":
         monkeypatch.setattr(compilation, "start_helper", start)
     return started
@@ -114,8 +114,27 @@ def test_kernels_are_generated_once(way: list[Process]) -> None:
     assert sorted(asked) == [n for n, code in enumerate(found) if code is not None]
 
 
-def test_functions_of_several_kernels_are_compiled_once(way: list[Process]) -> None:
-    """But those that call others, and others of the same name."""
+def test_what_a_helper_loses_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "_BATCH", 1)
+    monkeypatch.setattr(compilation, "start_helper", lambda generate, known: Process(generate, 0))
+    with Compilation(host()) as made:
+        made.share(0, [].__getitem__, ())
+        for symbol, code in codes(3).items():
+            made.add(symbol, code)
+        made._threads[0].join(60)  # it has been asked for the first one
+        assert len(made._waiting) == 3
+        library = Library(made.objects(), host())
+    assert all(library.address(symbol) for symbol in codes(3))
+
+
+@pytest.mark.parametrize("batch", [300, 1500, 1 << 16])
+def test_functions_of_several_kernels_are_compiled_once(
+    batch: int, way: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But those that call others, and others of the same name; in one file or in several, and for
+    kernels of little work again, which are compiled fast."""
+    monkeypatch.setattr(compilation, "_BATCH", batch)
+    monkeypatch.setattr(compilation, "_MOST_OPTIMISED", 0)
     text = """
 define void @kernel(ptr %table, ptr %scratch, i64 %begin, i64 %end) {{
   %v = call i64 @kernel.more(i64 %begin, i64 0)
@@ -143,8 +162,8 @@ define internal i64 @kernel.sum(i64 %x) {{
         run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(library.address(symbol))
         run(None, out.ctypes.data, 100, 0)
         assert out[0] == 100 + 2 * (n % 2)
-    defined = re.findall(rb"s2\.[0-9a-f]{24}", b"".join(files))
-    assert len(set(defined)) == 2
+    names = set(re.findall(rb"s[02]\.[0-9a-f]{24}", b"".join(files)))
+    assert sorted(name[:2] for name in names) == [b"s0", b"s0", b"s2", b"s2"]
 
 
 def test_programs_of_several_batches(way: list[Process]) -> None:
@@ -220,9 +239,54 @@ text = f'target triple = "{target.triple}"\\n' + TEXT
 """
 
 
+_PROGRAM = """
+import ricci
+from ricci.backends.llvm.alike import Codes
+from ricci.backends.llvm.image import constant_tensors
+from ricci.dtypes import Types
+from ricci.passes.pipeline import lower
+
+model = ricci.parse('''
+    import nn; import math; import layout;
+    graph G {
+        @input { x: real[1, 16, 12, 12]; k: int[4]; }
+        @output { y: real[1, 16, 12, 12]; z: real[1, 4, 12, 12]; }
+        @variable { f: real[16, 16, 3, 3]; g: real[16, 16, 1, 1]; }
+        @compose {
+            a = nn.conv{padding = 1}(x, f);
+            b = nn.max_pool{size = 3, padding = 1}(a);
+            c = nn.conv{padding = 0}(b, g);
+            y = math.add(c, x);
+            z = layout.gather{axis = 1}(x, k);
+        }
+    }''')
+program = lower(model.graph, {}, Types())
+codes = Codes(target, program.strides)
+count = codes.expect(program.prepare, program.kernels, constant_tensors(program))
+os.sched_getaffinity = lambda process: {0, 1}
+t = start_twin(codes.generate, codes.met.values())
+made = [t.generate(n) for n in range(count)]
+t.close()
+known = set(codes.met)
+sites = prepared = 0
+for n, code in enumerate(made):
+    own = codes.generate(n)
+    assert (code.text, code.sites, code.chunks) == (own.text, own.sites, own.chunks)
+    assert [id(t) if id(t) in known else t.name for t in code.tensors] == [
+        id(t) if id(t) in known else t.name for t in own.tensors
+    ]
+    assert all(a.span.source is b.span.source for a, b in zip(code.sites, own.sites))
+    sites, prepared = sites + len(own.sites), prepared + len(own.prepare)
+    for part, other in zip(code.prepare, own.prepare, strict=True):
+        assert part.code.text == other.code.text and part.output in code.tensors
+assert sites and prepared, (sites, prepared)
+"""
+
+
 @pytest.mark.parametrize(
     "program",
     [
+        _PROGRAM,
         "t = started()\nfor level in (2, 0):\n"
         "    assert t.compile(text, target, level) == compile_text(text, target, level)\nt.close()",
         "t = started()\ncode = t.generate(7)\nassert (code.text, code.chunks) == ('text', 7)\n"
@@ -237,7 +301,15 @@ text = f'target triple = "{target.triple}"\\n' + TEXT
         "t = started()\nassert t.generate(9) is None and t.generate(1) is None\nt.close()",
         "os.sched_getaffinity = lambda process: {0}\nassert start_twin(generate, []) is None",
     ],
-    ids=["the same code", "the same objects", "killed", "nonsense", "an error", "one core"],
+    ids=[
+        "kernels of a program",
+        "the same code",
+        "the same objects",
+        "killed",
+        "nonsense",
+        "an error",
+        "one core",
+    ],
 )
 def test_second_process(program: str) -> None:
     """In a Python of its own: what is forked has one thread. It is forked under Linux alone."""
@@ -249,6 +321,37 @@ def test_second_process(program: str) -> None:
         [sys.executable, "-c", whole], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_addresses_stay_as_they_are() -> None:
+    """LLVM does not look for others, but does so again for whoever uses it beside this package."""
+    target = host()
+    text = f"""target triple = "{target.triple}"
+define void @f(ptr %to, i64 %n, i64 %step) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %more, %loop ]
+  %at = mul i64 %i, %step
+  %place = getelementptr float, ptr %to, i64 %at
+  store float 1.0, ptr %place
+  %more = add i64 %i, 1
+  %on = icmp slt i64 %more, %n
+  br i1 %on, label %loop, label %end
+end:
+  ret void
+}}
+"""
+
+    def others() -> bytes:
+        with llvm.parse_assembly(text) as module:
+            return bytes(machine(target, 2).emit_object(module))
+
+    compile_text(text, target)
+    with_others = others()
+    assert compile_text(text, target) != with_others
+    assert others() == with_others
+    assert "mul" in assembly(text, target)
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])

@@ -57,9 +57,8 @@ def _parts_of_access(access: Access) -> tuple[Expr, ...]:
     parts = []
     for subscript in access.subscripts:
         parts.append(subscript.index)
-        rule = subscript.rule
-        if rule is not None and isinstance(rule, Remap):
-            parts += (rule.below, rule.above)
+        if isinstance(subscript.rule, Remap):
+            parts += (subscript.rule.below, subscript.rule.above)
     return tuple(parts)
 
 
@@ -102,10 +101,13 @@ def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) 
 
 def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
     """`expr` with other parts, given in the order of `children`; itself if none differs."""
-    return _with_children(expr, children(expr), parts)
+    old = children(expr)
+    assert len(parts) == len(old), f"{len(parts)} parts for {len(old)}"
+    return _with_children(expr, old, parts)
 
 
 def _with_children(expr: Expr, old: tuple[Expr, ...], parts: tuple[Expr, ...]) -> Expr:
+    """The same, of an expression with such parts."""
     if all(map(operator.is_, old, parts)):
         return expr
     match expr:

@@ -52,18 +52,12 @@ class Codes:
     ) -> int:
         """Note what `of` and then `scheduled` will be asked for, without schedules; how many there
         are that are not alike."""
-        nothing: frozenset[Tensor] = frozenset()
-        for kernel, given in (
-            *((k, nothing) for k in prepared),
-            *((k, constant) for k in kernels),
-        ):
-            key, tensors = describe(kernel, given, self.strides, self.met)
-            if given is nothing:
-                key = ("prepare", *key)
-            self._described[id(kernel)] = key, tensors, kernel
+        asked = [(k, None) for k in prepared] + [(k, constant) for k in kernels]
+        for kernel, given in asked:
+            key, _ = self._describe(kernel, given)
             if key not in self._numbers:
                 self._numbers[key] = len(self._expected)
-                self._expected.append((kernel, given))
+                self._expected.append((kernel, given or frozenset()))
         return len(self._expected)
 
     def generate(self, number: int) -> KernelCode:
@@ -72,25 +66,29 @@ class Codes:
 
     def of(self, kernel: Kernel) -> KernelCode:
         """What `generate` gives for a kernel that prepares something."""
-        if id(kernel) in self._described:
-            key, tensors, _ = self._described[id(kernel)]
-        else:
-            key, tensors = describe(kernel, frozenset(), self.strides)
-            key = ("prepare", *key)
+        key, tensors = self._describe(kernel, None)
         return self._of(key, tensors, kernel, frozenset(), None)
 
     def scheduled(self, kernel: Kernel, constant: frozenset[Tensor]) -> KernelCode:
         """What `generate` gives for another one, by its schedule if there is one."""
-        if id(kernel) in self._described:
-            key, tensors, _ = self._described[id(kernel)]
-        else:
-            key, tensors = describe(kernel, constant, self.strides)
+        key, tensors = self._describe(kernel, constant)
         schedule = None
         if key not in self._known:
             given = self.schedules.kernels
             schedule = given[self.found] if self.found < len(given) else None
             self.found += 1
         return self._of(key, tensors, kernel, constant, schedule)
+
+    def _describe(
+        self, kernel: Kernel, constant: frozenset[Tensor] | None
+    ) -> tuple[Key, list[Tensor]]:
+        """What `describe` says, once for each kernel, also of whether it prepares something: there
+        is nothing constant for it then."""
+        if id(kernel) not in self._described:
+            key, tensors = describe(kernel, constant or frozenset(), self.strides, self.met)
+            self._described[id(kernel)] = (constant is None, *key), tensors, kernel
+        key, tensors, _ = self._described[id(kernel)]
+        return key, tensors
 
     def _of(
         self,

@@ -26,8 +26,6 @@ _MOST_OPTIMISED = 1 << 20
 """Text of kernels with less work than that which is worth the time of a good compilation."""
 _BATCH = 1 << 16
 """Text that is compiled at a time, some 50 ms of LLVM: programs with less have no thread."""
-_LEAST = 8
-"""Kernels that another process is worth starting for."""
 
 
 class Helper(Protocol):
@@ -99,11 +97,9 @@ class Compilation:
     def share(
         self, count: int, generate: Callable[[int], KernelCode], known: Iterable[object]
     ) -> bool:
-        """Let another process take part, if there may be one, and if so many kernels to come, which
-        have numbers, are worth it; whether there is one."""
-        if start_helper is None or count < _LEAST:
-            return False
-        self._helper = start_helper(generate, known)
+        """Let another process take part, if there may be one; whether there is one. So many kernels
+        are to come, which have numbers."""
+        self._helper = None if start_helper is None else start_helper(generate, known)
         if self._helper is None:
             return False
         self._free = [*range(count)]
