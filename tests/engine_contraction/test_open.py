@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import nest
-from ricci.backends.llvm.contraction_open import match, substituted
+from ricci.backends.llvm.contraction_open import match
 from ricci.backends.llvm.kernels import KernelCode, generate
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType
@@ -18,6 +18,7 @@ from ricci.ir import shapes
 from ricci.ir.loops import Reduce, expressions_of
 from ricci.ir.nodes import Access, Expr, Index, Symbol, Tensor, integer
 from ricci.ir.rewrite import Replaceable, accesses, free_indices
+from ricci.passes.fuse import substitute_kernel
 
 from .cases import Case, RandomCase, convolution, matmul, random_product
 from .native import Native
@@ -31,7 +32,7 @@ def changed(kernel: Reduce, index: Index, new: Index, tensors: dict[Tensor, Tens
     mapping: dict[Replaceable, Expr | Tensor] = {index: new, **tensors}
     domain = tuple(new if i is index else i for i in kernel.domain)
     reduced = tuple(new if i is index else i for i in kernel.reduced)
-    return replace(substituted(kernel, mapping, domain), reduced=reduced)
+    return replace(substitute_kernel(kernel, mapping, domain), reduced=reduced)
 
 
 def every_access(kernel: Reduce) -> tuple[Access, ...]:
@@ -160,7 +161,7 @@ def test_rows_that_are_added_to_are_done_once() -> None:
     symbol = Symbol("n", integer(120))
     product = matmul(8, 96, 64)
     kernel = replace(product.kernel, initial=product.kernel.targets)
-    kernel = substituted(kernel, {}, kernel.domain)
+    kernel = substitute_kernel(kernel, {}, kernel.domain)
     case = opened(replace(product, kernel=kernel), kernel.domain[0], symbol)
     assert case is not None
     code = match(case.kernel, {}, host(), case.constant)

@@ -14,7 +14,7 @@ are better read than computed), or fuse what may fail.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import cast
 
@@ -459,16 +459,17 @@ def map_expressions(kernel: Reduce, node: Callable[[Expr], Expr]) -> Reduce:
             return expr if value is expr.value else Local(expr.name, value)
         return node(expr)
 
-    def new(expr: Expr) -> Expr:
-        return rebuild(expr, visit, memo)
+    return _mapped(kernel, lambda expr: rebuild(expr, visit, memo), memo)
 
+
+def _mapped(kernel: Reduce, new: Callable[[Expr], Expr], memo: dict[int, Expr]) -> Reduce:
+    """The kernel with all expressions but targets made anew; `memo` holds what has been made."""
     initial = tuple(map(new, kernel.initial))
     accumulators = tuple(
         a if i is a.value else Local(a.name, i)
         for a, i in zip(kernel.accumulators, initial, strict=True)
     )
-    for old, fresh in zip(kernel.accumulators, accumulators, strict=True):
-        memo[id(old)] = fresh
+    memo |= {id(old): a for old, a in zip(kernel.accumulators, accumulators, strict=True)}
     return replace(
         kernel,
         initial=initial,
@@ -478,3 +479,16 @@ def map_expressions(kernel: Reduce, node: Callable[[Expr], Expr]) -> Reduce:
         locals=tuple(cast(Local, new(x)) for x in kernel.locals),
         condition=None if kernel.condition is None else new(kernel.condition),
     )
+
+
+def substitute_kernel(
+    kernel: Reduce, known: Mapping[Replaceable, Expr | Tensor], domain: tuple[Index, ...]
+) -> Reduce:
+    """The kernel over another domain, with indices and tensors replaced as by `substitute`."""
+    memo: dict[int, Expr] = {}
+
+    def new(expr: Expr) -> Expr:
+        return substitute(expr, known, memo)
+
+    targets = tuple(cast(Access, new(t)) for t in kernel.targets)
+    return replace(_mapped(kernel, new, memo), targets=targets, domain=domain)

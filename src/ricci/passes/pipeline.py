@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 
 from .. import config
-from ..dtypes import DType, Types
+from ..dtypes import Types
 from ..ir.interpret_bind import checks_on_data
 from ..ir.loops import (
     Action,
@@ -26,11 +26,13 @@ from ..ir.shapes import simplify
 from ..ir.verify import Stage, verify_graph
 from ..records import replace
 from .arrange import arrange_constants
+from .batches import batch_by_batch
 from .borders import copy_borders
 from .control import Lowered, lower_control
 from .hoist import hoist
 from .in_place import sums_in_place
 from .layout import choose_layouts
+from .machine import Machine
 from .memory import plan_memory, split_constant
 from .prune import prune
 from .scale import move_constants
@@ -39,6 +41,8 @@ from .specialise import specialise
 from .state import update_in_place
 from .views import Views, root_of
 
+_UNKNOWN = Machine()
+
 
 def lower(
     graph: Graph,
@@ -46,13 +50,13 @@ def lower(
     types: Types,
     strides: Mapping[int, tuple[int, ...]] | None = None,
     states: int = 0,
-    factors: DType = DType.INT8,
+    machine: Machine = _UNKNOWN,
 ) -> Program:
     """A graph as actions over buffers; symbols without a size are sizes of a call.
 
     `strides`, in elements, are those of inputs, by number, that are not row-major; the graph then
     has neither branches nor loops. The last `states` inputs are variables, each a port, whose new
-    values are the last outputs. `factors` are the least integers that the processor multiplies.
+    values are the last outputs.
     """
     check = verify_graph if config.get("verify") else _accept
     check(graph, "composed")
@@ -68,11 +72,11 @@ def lower(
     check(graph, stage)
     inputs = [t for p in graph.inputs for t in p.tensors]
     strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
-    lowered = lower_control(graph, conditions, strided, factors)
+    lowered = lower_control(graph, conditions, strided, machine.factors)
     changed = None
     if states and not graph.sizes:
         changed = update_in_place(lowered, _states(graph, states))
-    program = _program(graph, changed or lowered, len(conditions))
+    program = _program(graph, changed or lowered, len(conditions), strided, machine)
     in_place = states if changed else 0
     return replace(program, strides={**program.strides, **strided}, states=in_place)
 
@@ -104,7 +108,13 @@ def _states(graph: Graph, count: int) -> list[tuple[Tensor, Tensor]]:
     return list(zip(inputs[-count:], _outputs(graph)[-count:], strict=True))
 
 
-def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
+def _program(
+    graph: Graph,
+    lowered: Lowered,
+    checks: int,
+    strided: Mapping[Tensor, tuple[int, ...]],
+    machine: Machine,
+) -> Program:
     """Actions and ports with their buffers."""
     inputs = tuple(t for p in graph.inputs for t in p.tensors)
     constants = tuple(t for t in graph.constants if t.data is not None)
@@ -129,6 +139,15 @@ def _program(graph: Graph, lowered: Lowered, checks: int) -> Program:
         kept += arranged.copies.values()
         strides |= arranged.strides
         late = copy_borders(late, lowered.places.strides_of_all(strides), constant)
+        batched = batch_by_batch(
+            late, lowered.places, {**strides, **strided}, ports | lowered.changing, machine
+        )
+        late, strides = list(batched.actions), dict(batched.strides)
+        fixed |= {
+            t: Buffer("pointer", len(lowered.pointers) + k) for k, t in enumerate(batched.items)
+        }
+        lowered = replace(lowered, places=batched.places)
+        views = lowered.views
     blocks: dict[Kind, Sequence[Tensor]] = {
         "kept": kept,
         "output": _outputs(graph),

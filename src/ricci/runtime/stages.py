@@ -10,7 +10,7 @@ from ..backends.llvm.image import program_text
 from ..backends.llvm.jit import assembly
 from ..backends.llvm.target import Target
 from ..backends.llvm.targets import named
-from ..backends.llvm.words import least_factors
+from ..backends.llvm.words import machine_of
 from ..diagnostics import error
 from ..dtypes import DType, Types
 from ..ir.labels import label
@@ -53,8 +53,8 @@ def lowered(
 ) -> Program:
     """The kernels of a graph; `Error` E0805 if it has none before it is called."""
     types, states = Types(DType(real), DType(int)), len(graph.updates)
-    factors = least_factors(processor)
-    return lower(with_state(graph), _fixed(graph, sizes), types, states=states, factors=factors)
+    machine = machine_of(processor)
+    return lower(with_state(graph), _fixed(graph, sizes), types, states=states, machine=machine)
 
 
 def processor_of(target: str) -> Target:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ..backends.llvm.words import least_factors
+from ..backends.llvm.words import machine_of
 from ..diagnostics import Error, error
 from ..dtypes import Types
 from ..ir.interpret_block import Store
@@ -88,8 +88,8 @@ class Problem:
         changed = [old for old, _ in self.graph.updates]
         constant = [v for v in self.graph.variables if v not in changed]
         target = target_for(replace(this_machine(), cores=threads))
-        factors, states = least_factors(target), len(changed)
-        program = lower(stateful, self.sizes, self.types, self.strides, states, factors)
+        machine, states = machine_of(target), len(changed)
+        program = lower(stateful, self.sizes, self.types, self.strides, states, machine)
         arrays = [*self.arrays, *values.of(changed)]
         return Subject(program, target, arrays, values.of(constant), threads)
 

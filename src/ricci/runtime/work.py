@@ -51,11 +51,11 @@ class Work:
 
     def program(self) -> Program:
         """Lower it; `Error` as `lower` says."""
-        from ..backends.llvm.words import least_factors
+        from ..backends.llvm.words import machine_of
         from ..passes.pipeline import lower
 
-        factors = least_factors(self.target)
-        return lower(self.whole, self.sizes, self.types, self.strides, self.states, factors)
+        machine = machine_of(self.target)
+        return lower(self.whole, self.sizes, self.types, self.strides, self.states, machine)
 
     def image(self) -> Image:
         """Lower and compile it; `Error` as `lower` and `build` say."""

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from ...ir.loops import Reduce, expressions_of
-from ...ir.nodes import Access, Const, Expr, Index, Local, Tensor, integer
+from ...ir.nodes import Access, Const, Expr, Index, Tensor, integer
 from ...ir.rewrite import (
     Replaceable,
     accesses,
     free_indices,
     free_symbols,
-    substitute,
 )
+from ...passes.fuse import substitute_kernel
 from ...records import dataclass, replace
 from . import contraction, nest
 from .contraction_form import find_form
@@ -202,7 +201,7 @@ class _Peeled:
                 new[tensor] = inside
             tensors[inside] = tensor
         domain = tuple(fresh.get(i, i) for i in self.kernel.domain)
-        return _Inner(substituted(self.kernel, new, domain), fresh, strides, tensors)
+        return _Inner(substitute_kernel(self.kernel, new, domain), fresh, strides, tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,30 +213,3 @@ class _Inner:
     fresh: Mapping[Index, Index]
     strides: Strides
     tensors: Mapping[Tensor, Tensor]
-
-
-def substituted(
-    kernel: Reduce, new: dict[Replaceable, Expr | Tensor], domain: tuple[Index, ...]
-) -> Reduce:
-    """The kernel with other indices and tensors."""
-    initial = tuple(substitute(e, new) for e in kernel.initial)
-    accumulators = tuple(
-        Local(a.name, e) for a, e in zip(kernel.accumulators, initial, strict=True)
-    )
-    new = {**new, **dict(zip(kernel.accumulators, accumulators, strict=True))}
-    memo: dict[int, Expr] = {}
-
-    def change(expr: Expr) -> Expr:
-        return substitute(expr, new, memo)
-
-    return replace(
-        kernel,
-        targets=tuple(cast(Access, change(t)) for t in kernel.targets),
-        domain=domain,
-        initial=initial,
-        values=tuple(map(change, kernel.values)),
-        accumulators=accumulators,
-        results=tuple(map(change, kernel.results)),
-        locals=tuple(cast(Local, change(x)) for x in kernel.locals),
-        condition=None if kernel.condition is None else change(kernel.condition),
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...dtypes import DType
+from ...passes.machine import Machine
 from ...records import dataclass, replace
 from .emit_types import with_lanes
 from .target import Target
@@ -133,9 +134,11 @@ def choose(a: tuple[float, float], b: tuple[float, float], target: Target) -> Wo
     return Words("pmaddwd" if target.triple.startswith("x86_64") else "mul")
 
 
-def least_factors(target: Target) -> DType:
-    """The least integers that a target multiplies: others cost a conversion where they are read."""
-    return DType.INT8 if _has_vnni(target) or _has_dotprod(target) else DType.INT16
+def machine_of(target: Target) -> Machine:
+    """What passes know of a target. Integers that it does not multiply cost a conversion where they
+    are read."""
+    factors = DType.INT8 if _has_vnni(target) or _has_dotprod(target) else DType.INT16
+    return Machine(factors, target.shared, target.cores)
 
 
 def _has_vnni(target: Target) -> bool:

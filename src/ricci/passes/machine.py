@@ -1,0 +1,17 @@
+"""What passes know of the processor that kernels are for."""
+
+from __future__ import annotations
+
+from ..dtypes import DType
+from ..records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`factors` are the least integers that it multiplies, `cache` the bytes that are likely to
+    stay in caches from one kernel to the next, 0 if nobody knows, and `threads` are those of a
+    call."""
+
+    factors: DType = DType.INT8
+    cache: int = 0
+    threads: int = 2
