@@ -43,6 +43,8 @@ def test_nothing_is_where_threads_have_their_own() -> None:
             for step in image.steps[rows[number] : rows[number + 1]]:
                 begin, size = own_bytes(step, 2)
                 if size:
-                    places.add(begin > 0)
+                    places.add(
+                        "behind" if begin >= step.room[2] else "between" if begin else "before"
+                    )
                     assert all(end <= begin or begin + size <= first for first, end in parts)
-    assert places == {True, False}
+    assert places == {"before", "between", "behind"}

@@ -196,9 +196,9 @@ class Program:
     """Strides in elements of the tensors that are not row-major."""
     states: int = 0
     """So many of the last outputs are the last inputs, changed in place."""
-    filled: tuple[tuple[int, int], ...] = ()
-    """For each of the actions, from which byte of the arena to which there is something meanwhile;
-    if that is not said, there may be something everywhere."""
+    room: tuple[tuple[int, int, int], ...] = ()
+    """For each of the actions, from which byte of the arena to which there is nothing meanwhile,
+    and behind which; if that is not said, there may be something everywhere."""
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -188,9 +188,9 @@ def plan_memory(
     views: Mapping[Tensor, Tensor],
     starts: Mapping[Tensor, int],
     strides: Mapping[Tensor, tuple[int, ...]],
-) -> tuple[dict[Tensor, Buffer], tuple[tuple[int, int], ...], int]:
+) -> tuple[dict[Tensor, Buffer], tuple[tuple[int, int, int], ...], int]:
     """Buffers of all tensors that the actions touch; from where to where in the arena there is
-    something during each action; and all of its bytes.
+    nothing during each action, and behind which byte; and all of its bytes.
 
     `fixed` have theirs already; `views` names the tensor whose bytes another one is, and `starts`
     the element of the last of these at which it begins. `strides` are those of tensors that are
@@ -211,25 +211,27 @@ def plan_memory(
     touched = dict.fromkeys(t for tensors in lives.touched for t in tensors)
     return (
         {t: _within(t, places, views, starts) for t in touched},
-        _filled(stays, offsets, ends),
+        _room(stays, offsets, ends),
         size,
     )
 
 
-def _filled(
+def _room(
     stays: Sequence[Stay], offsets: Mapping[Tensor, int], ends: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
-    """From where to where there is something, from position to position."""
-    count = ends[-1] if ends else 0
-    lowest, highest = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
-    for stay in stays:
-        during, offset = slice(stay.first, stay.last + 1), offsets[stay.tensor]
-        np.minimum(lowest[during], offset, out=lowest[during])
-        np.maximum(highest[during], offset + stay.size + _GUARD, out=highest[during])
+) -> tuple[tuple[int, int, int], ...]:
+    """The largest gap, and the end of all, from position to position."""
+    rows = [
+        (offsets[s.tensor], offsets[s.tensor] + s.size + _GUARD, s.first, s.last) for s in stays
+    ]
+    low, high, first, last = np.array(sorted(rows), np.int64).reshape(-1, 4).T
     found = []
     for begin, end in pairwise([0, *ends]):
-        above = int(highest[begin:end].max(initial=0))
-        found.append((int(lowest[begin:end].min(initial=above)), above))
+        there = (first < end) & (last >= begin)
+        before = np.concatenate([[0], np.maximum.accumulate(high[there])])
+        gaps = low[there] - before[:-1]
+        best = int(gaps.argmax()) if gaps.size else 0
+        most = max(int(gaps.max(initial=0)), 0)
+        found.append((int(before[best]), int(before[best]) + most, int(before[-1])))
     return tuple(found)
 
 

@@ -159,12 +159,12 @@ def _program(
         fixed |= {tensor: Buffer(kind, number) for number, tensor in enumerate(tensors)}
     starts, strides = lowered.places.starts(strides), lowered.places.strides_of_all(strides)
     buffers, _, _ = plan_memory(tuple(early), fixed, views, starts, strides)
-    rest, filled, arena = plan_memory(tuple(late), fixed, views, starts, strides)
+    rest, room, arena = plan_memory(tuple(late), fixed, views, starts, strides)
     return Program(
         graph.name, inputs, _outputs(graph), graph.variables, constants, tuple(kept),
         tuple(early), tuple(late), {**fixed, **buffers, **rest}, arena,
         (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks, strides,
-        filled=filled,
+        room=room,
     )  # fmt: skip
 
 

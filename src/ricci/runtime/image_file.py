@@ -101,7 +101,7 @@ def _step(step: Step, sources: dict[Source, int]) -> list[Any]:
     sites = [[s.tensor, s.dimension, *_span(s.span, sources)] for s in step.sites]
     return [
         step.kind, step.name, slots, step.symbol, step.chunks, step.shared, step.scratch, sites,
-        step.counted, step.target, step.places, step.number, step.template, step.filled,
+        step.counted, step.target, step.places, step.number, step.template, step.room,
     ]  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def _span(span: Span, sources: dict[Source, int]) -> list[int]:
 
 def _read_step(item: list[Any], sources: list[Source]) -> Step:
     kind, name, slots, symbol, chunks, shared, scratch, sites, counted, target, *rest = item
-    places, number, template, filled = rest
+    places, number, template, room = rest
     return Step(
         _KINDS[kind],
         intern(name),
@@ -128,7 +128,7 @@ def _read_step(item: list[Any], sources: list[Source]) -> Step:
         tuple((row, slot) for row, slot in places),
         number,
         intern(template),
-        tuple(filled),
+        tuple(room),
     )
 
 

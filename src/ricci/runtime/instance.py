@@ -164,10 +164,11 @@ class Lent(NamedTuple):
 
 
 def own_bytes(step: Step, count: int) -> tuple[int, int]:
-    """From which byte on so many threads have something for themselves, and how many bytes: before
-    what is in the arena at the time, or behind it."""
-    size, (before, behind) = _aligned(step.scratch) * count, step.filled
-    return 0 if size <= before else _aligned(behind), size
+    """From which byte on so many threads have something for themselves, and how many bytes: where
+    the arena is free at the time, or behind what is in it."""
+    size, (begin, end, behind) = _aligned(step.scratch) * count, step.room
+    begin = _aligned(begin)
+    return begin if begin + size <= end else _aligned(behind), size
 
 
 class Instance:

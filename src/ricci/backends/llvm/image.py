@@ -99,7 +99,7 @@ class _ImageBuilder:
     _count: int = 0
     """How many kernels of a call there have been."""
     _compilation: Compilation | None = None
-    _filled: tuple[int, int] = (0, 0)
+    _room: tuple[int, int, int] = (0, 0, 0)
     """From which byte of the arena to which there is something during an action."""
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class _ImageBuilder:
             t: Slot(b.kind, b.number, b.offset) for t, b in self.program.buffers.items()
         }
         self._constant = constant_tensors(self.program)
-        self._filled = (0, self.program.arena)
+        self._room = (0, 0, self.program.arena)
 
     def image(self, compilation: Compilation | None = None) -> Image:
         """The image without object code, for kernels that are compiled meanwhile."""
@@ -148,8 +148,8 @@ class _ImageBuilder:
         self._rows = []
         for number, action in enumerate(block):
             self.starts.append(len(self._rows))
-            if self.program.filled:
-                self._filled = self.program.filled[number]
+            if self.program.room:
+                self._room = self.program.room[number]
             self._block((action,))
         places: dict[int, list[tuple[int, int]]] = {}
         for row, step in enumerate(self._rows):
@@ -236,7 +236,7 @@ class _ImageBuilder:
         shared = code.chunks > 1 and code.work >= WORTH_SHARING
         return Step(
             "kernel", name, tuple(slots), symbol, code.chunks, shared, code.scratch, code.sites,
-            code.counted, number=number, template=code.template, filled=self._filled,
+            code.counted, number=number, template=code.template, room=self._room,
         )  # fmt: skip
 
 

@@ -49,8 +49,8 @@ class Step:
     if the bool at its first slot is false; `back` does, and counts the turns of loops. A `point`
     lets the entries `places` (step and slot) of tables point to one of the slots after the first,
     which holds its number. A `stop` ends the run if a check of a step before it has failed.
-    `number` is that of the kernel in the program, and `template` the kind of its code. `filled`
-    says from which byte of the arena to which there is something meanwhile.
+    `number` is that of the kernel in the program, and `template` the kind of its code. `room`
+    says from which byte of the arena to which there is nothing meanwhile, and behind which.
     """
 
     kind: StepKind
@@ -66,7 +66,7 @@ class Step:
     places: tuple[tuple[int, int], ...] = ()
     number: int = -1
     template: str = ""
-    filled: tuple[int, int] = (0, 0)
+    room: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,8 @@ _SPILLED = 4.0
 _FASTER = {False: 32.0, True: 1.0}
 """How many times as many, again, by whether a core is wide and the third cache is not near: else
 that gives several times as much in a cycle, while products go on."""
+_HALF = 1.5
+"""The same of what takes more than half of the third cache, where vectors are done in halves."""
 _SLOWER = {False: 0.4, True: 1.0}
 """The same of what stays in no cache, by whether vectors are longer than 32 bytes."""
 
@@ -187,6 +189,8 @@ def _item(w: WinogradPlan, made: float, products: float, target: Target) -> floa
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
     faster = _FASTER[target.wide and not target.near_l3] if w.stays else _SLOWER[target.long]
+    if target.narrow and 2 * w.again > target.shared:
+        faster = min(faster, _HALF)
     return cycles + brought / (_BYTES * faster)
 
 
