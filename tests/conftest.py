@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -20,6 +21,14 @@ os.environ.setdefault("RICCI_VERIFY", "1")
 # many processes are started: Python is to compile the modules that they import once
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported stays until the end: the garbage collector need not look at it, nor
+    as often as it does at what tests make, which is seldom in a circle."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

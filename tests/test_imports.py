@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,21 +76,24 @@ def layer(module: str) -> str:
     return "ground" if parts[1] in GROUND else parts[1]
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@functools.cache
+def imports(path: Path) -> list[tuple[str, int]]:
     """The absolute names of the modules that a file imports, with the lines."""
+    found = []
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             source = ".".join(base + (node.module.split(".") if node.module else []))
             for alias in node.names:
                 inner = ROOT.parent.joinpath(*source.split("."), alias.name)
                 known = inner.is_dir() or inner.with_suffix(".py").exists()
-                yield (f"{source}.{alias.name}" if known else source), node.lineno
+                found.append((f"{source}.{alias.name}" if known else source, node.lineno))
+    return found
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)

@@ -145,6 +145,16 @@ def test_what_computes_much_and_what_reads_many_weights_is_left_out() -> None:
     assert find_stretches(light, 7, machine) == [Stretch(0, 4, 1)]
 
 
+def test_long_chains_and_large_batches_are_decided_in_time() -> None:
+    """Not every number of items, nor every stretch, is tried: that would take for ever."""
+    chain = _chain([16 << 20] * 400, [0] * 400)
+    for count in (1 << 30, 2**31 - 1):
+        assert find_stretches(chain, count, Machine(cache=ROOM)) == []
+    found = find_stretches(chain, 8, Machine(cache=ROOM))
+    assert [s.start for s in found[1:]] == [s.stop for s in found[:-1]]
+    assert (found[0].start, found[-1].stop) == (0, 400)
+
+
 # ----------------------------------------------------------------------- results
 
 

@@ -37,7 +37,7 @@ def test_module_prints_as_itself(name: str, dialect: str) -> None:
     printed = format_module(module, dialect=dialect)
     again = parse_module(Source(name, printed), report, name)
     assert [d.render() for d in report.diagnostics] == []
-    assert again.operators == module.operators
+    assert again == module
     assert format_module(again, dialect=dialect) == printed
 
 

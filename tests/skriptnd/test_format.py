@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,16 @@ COMMENTS = (" # c\n", "\n# c 'it\n", "\n\n# c\n\n# d{\n", "#\n\n")
 Captured = pytest.CaptureFixture[str]
 
 
+once = functools.lru_cache(16)
+"""For what depends on the text alone, and is compared with itself in several ways."""
+
+
+@once
+def formatted_as(text: str, dialect: str = "draft") -> str:
+    return ricci.format(text, dialect=dialect)
+
+
+@once
 def parse(text: str) -> s.Module:
     report = Report()
     module = parse_module(Source("m", text), report, "m")
@@ -40,6 +51,7 @@ def parse(text: str) -> s.Module:
     return module
 
 
+@once
 def places(text: str) -> list[tuple[str, int]]:
     """Every comment, with how many statements and blocks end or begin before it."""
     source = Source("m", text)
@@ -49,10 +61,10 @@ def places(text: str) -> list[tuple[str, int]]:
 
 def check(text: str, dialect: str) -> str:
     """The formatted text, which says the same, with all comments, and stays as it is."""
-    formatted = ricci.format(text, dialect=dialect)
+    formatted = formatted_as(text, dialect)
     assert parse(formatted) == parse(text)
     assert [comment for comment, _ in places(formatted)] == [c for c, _ in places(text)]
-    assert ricci.format(formatted, dialect=dialect) == formatted
+    assert formatted_as(formatted, dialect) == formatted
     assert not any(line != line.rstrip() for line in formatted.splitlines())
     return formatted
 
@@ -64,7 +76,7 @@ def test_programs_keep_their_meaning_and_comments(path: Path, dialect: str) -> N
     formatted = check(text, dialect)
     assert places(formatted) == places(text)
     assert max(map(len, formatted.splitlines())) <= 100
-    assert ricci.format(formatted) == ricci.format(text), "dialects lead to the same draft"
+    assert formatted_as(formatted) == formatted_as(text), "dialects lead to the same draft"
 
 
 @given(data=st.data())

@@ -28,6 +28,8 @@ _NEAR = 0.25
 """What reading something again costs that may still be in a cache."""
 _LEAST = 0.05
 """What is worth it, as a part of all that the kernels move."""
+_MOST_ROUNDS, _MOST_KERNELS, _PATIENCE = 1024, 256, 32
+"""Rounds and kernels of a stretch, and kernels that may be added in vain: nobody waits for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ class Stretch:
 def find_stretches(uses: Sequence[Use], count: int, machine: Machine) -> list[Stretch]:
     """The stretches of kernels over `count` items that are worth it, in order."""
     best: tuple[float, Stretch] | None = None
-    for items in (n for n in range(1, count) if count % n == 0):
-        for gain, stretch in _Rounds(uses, count, items, machine).stretches():
+    for rounds in (n for n in range(2, min(count, _MOST_ROUNDS) + 1) if count % n == 0):
+        for gain, stretch in _Rounds(uses, count, count // rounds, machine).stretches():
             if best is None or gain > best[0]:
                 best = gain, stretch
     if best is None:
@@ -81,16 +83,20 @@ class _Rounds:
     machine: Machine
 
     def stretches(self) -> Iterator[tuple[float, Stretch]]:
-        """What is worth it, with the bytes that it saves."""
+        """The best from each start that is worth it, with the bytes that it saves."""
         saved = self._saved()
         costs = [self._cost(use) for use in self.uses]
         for start in sorted({first for reads in saved for first, _ in reads}):
-            gain, moved = 0.0, 0
-            for at in range(start, len(self.uses)):
+            gain, moved, best, stop = 0.0, 0, 0.0, start
+            for at in range(start, min(len(self.uses), start + _MOST_KERNELS)):
                 gain += sum(n for first, n in saved[at] if first >= start) - costs[at]
                 moved += self.uses[at].bytes
-                if gain > _LEAST * moved:
-                    yield gain, Stretch(start, at + 1, self.items)
+                if gain > max(best, _LEAST * moved):
+                    best, stop = gain, at + 1
+                if at > max(stop, start) + _PATIENCE:
+                    break
+            if stop > start:
+                yield best, Stretch(start, stop, self.items)
 
     def _saved(self) -> list[list[tuple[int, float]]]:
         """For each kernel what it need not read from memory if another one, whose number is given,

@@ -92,6 +92,8 @@ class _Along:
     items: frozenset[Tensor]
     others: frozenset[Tensor]
     """What it reads besides, for every item."""
+    count: int
+    """Items of the batch."""
 
 
 @dataclass(slots=True)
@@ -107,9 +109,8 @@ class _Run:
     def takes(self, along: _Along, loose: set[Tensor]) -> bool:
         """Add a kernel, unless it needs other items of what one of them writes. `loose` are the
         tensors of which it does not touch the same items in the end."""
-        if self.kernels and along.index.extent is not self.kernels[0].index.extent:
-            if as_int(along.index.extent) != as_int(self.kernels[0].index.extent):
-                return False
+        if self.kernels and along.count != self.kernels[0].count:
+            return False
         written = self.written | {root_of(t, self.views) for t in tensors_written(along.kernel)}
         whole = self.whole | loose | {root_of(t, self.views) for t in along.others}
         if not written.isdisjoint(whole):
@@ -155,12 +156,10 @@ class _Batches:
 
     def _loose(self, along: _Along) -> set[Tensor]:
         """The tensors that have other items than the views of them that a kernel touches."""
-        count = as_int(along.index.extent)
-        return {
-            root_of(t, self.places.views) for t in along.items if not self._is_aligned(t, count)
-        }
+        views = self.places.views
+        return {root_of(t, views) for t in along.items if not self._is_aligned(t, along.count)}
 
-    def _is_aligned(self, tensor: Tensor, count: int | None) -> bool:
+    def _is_aligned(self, tensor: Tensor, count: int) -> bool:
         """Whether an item of a tensor is in the item of the same number of that whose bytes it
         has, and that lies before the next one."""
         while tensor in self.places.views:
@@ -181,9 +180,8 @@ class _Batches:
         """The kernels of a run, those that are worth it in loops."""
         if not run.kernels:
             return
-        count = as_int(run.kernels[0].index.extent)
-        assert count is not None
-        uses = [_use(k, self.places.views, count) for k in run.kernels]
+        count = run.kernels[0].count
+        uses = [_use(k, self.places.views) for k in run.kernels]
         at = 0
         for stretch in find_stretches(uses, count, self.machine):
             self.done += (k.kernel for k in run.kernels[at : stretch.start])
@@ -262,11 +260,11 @@ def _some(tensor: Tensor, items: int) -> Tensor:
     return Tensor(tensor.name, tensor.dtype, (integer(items), *tensor.shape[1:]), span=tensor.span)
 
 
-def _use(along: _Along, views: Mapping[Tensor, Tensor], count: int) -> Use:
+def _use(along: _Along, views: Mapping[Tensor, Tensor]) -> Use:
     work = work_of(along.kernel, {})
     items: dict[Tensor, int] = {}
     for tensor in along.items:
-        root, size = root_of(tensor, views), bytes_of(tensor, {}) // count
+        root, size = root_of(tensor, views), bytes_of(tensor, {}) // along.count
         items[root] = items.get(root, 0) + size
     others = {root_of(t, views): bytes_of(t, {}) for t in along.others}
     read = {root_of(a.tensor, views) for a in _reads(along.kernel)}
@@ -305,7 +303,7 @@ def _along(action: Action) -> _Along | None:
         return None
     return _Along(
         action, index, frozenset(items.difference(local)),
-        frozenset(t for t in tensors_touched(action) if t not in items),
+        frozenset(t for t in tensors_touched(action) if t not in items), count,
     )  # fmt: skip
 
 
