@@ -13,7 +13,20 @@ import pytest
 import ricci
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Kernel, Program, Repeat, tensors_written
-from ricci.ir.nodes import Tensor, integer
+from ricci.ir.nodes import (
+    Access,
+    Apply,
+    Assignment,
+    Binary,
+    Const,
+    Graph,
+    Index,
+    Operation,
+    Port,
+    Subscript,
+    Tensor,
+    integer,
+)
 from ricci.ir.shapes import as_int
 from ricci.passes.batch_gain import Stretch, Use, find_stretches
 from ricci.passes.machine import Machine
@@ -150,6 +163,9 @@ def test_long_chains_and_large_batches_are_decided_in_time() -> None:
     chain = _chain([16 << 20] * 400, [0] * 400)
     for count in (1 << 30, 2**31 - 1):
         assert find_stretches(chain, count, Machine(cache=ROOM)) == []
+    mixed = _chain([16 << 20, 16 << 20, 8 << 30, 8 << 30] * 100, [0] * 400)
+    assert find_stretches(mixed, 720, Machine(cache=ROOM))
+    assert len(find_stretches(mixed, 8, Machine(cache=ROOM))) == 100
     found = find_stretches(chain, 8, Machine(cache=ROOM))
     assert [s.start for s in found[1:]] == [s.stop for s in found[:-1]]
     assert (found[0].start, found[-1].stop) == (0, 400)
@@ -219,3 +235,39 @@ def test_what_others_read_is_complete(anywhere: list[Stretch], text: str, tmp_pa
     for a, b in zip(built.run(given), _all(expected), strict=True):
         np.testing.assert_allclose(a, b, 1e-4, 1e-4)
     built.destroy()
+
+
+def _weighted() -> Graph:
+    """Products with weights of each item, which are copied as they are read."""
+
+    def tensor(name: str, *shape: int) -> Tensor:
+        return Tensor(name, DType.REAL, tuple(map(integer, shape)))
+
+    x, w, a, y = (
+        tensor("x", 8, 24, 16),
+        tensor("w", 8, 16, 24),
+        tensor("a", 8, 16),
+        tensor("y", 8, 16),
+    )
+    b, i, k = (Index(n, integer(e)) for n, e in (("b", 8), ("i", 16), ("k", 24)))
+
+    def at(of: Tensor, *indices: Index) -> Access:
+        return Access(of, tuple(map(Subscript, indices)))
+
+    zero = Assignment((at(a, b, i),), "set", (Const(0.0, DType.REAL),), (b, i))
+    product = Binary("mul", at(x, b, k, i), at(w, b, i, k))
+    total = Assignment((at(a, b, i),), "add", (product,), (b, i, k))
+    tanh = Assignment((at(y, b, i),), "set", (Apply("tanh", (at(a, b, i),)),), (b, i))
+    steps = Operation("sum", (a,), (zero, total), (x, w)), Operation("tanh", (y,), (tanh,), (a,))
+    return Graph("g", (Port("x", (x,)),), (Port("y", (y,)),), steps, variables=(w,))
+
+
+def test_copies_of_weights_are_read_where_they_are(anywhere: list[Stretch]) -> None:
+    r = np.random.default_rng(0)
+    x = r.standard_normal((8, 24, 16)).astype(np.float32)
+    w = r.standard_normal((8, 16, 24)).astype(np.float32)
+    for _ in range(4):
+        run = compile_graph(_weighted(), threads=1)
+        run.variables["w"] = w
+        np.testing.assert_allclose(run(x), np.tanh(np.einsum("bki,bik->bi", x, w)), 1e-4, 1e-5)
+    assert anywhere

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ricci.backends.llvm.image import arrange
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Kernel, Program, all_actions, tensors_touched
+from ricci.ir.shapes import as_int
 from ricci.passes.memory import size_of
 from ricci.passes.pipeline import lower
 from ricci.runtime.instance import own_bytes
+from ricci.runtime.native import with_state
+from ricci.runtime.tuning_kernel import Subject
 
 from .networks import Network
 
@@ -48,3 +53,27 @@ def test_nothing_is_where_threads_have_their_own() -> None:
                     )
                     assert all(end <= begin or begin + size <= first for first, end in parts)
     assert places == {"before", "between", "behind"}
+
+
+def test_kernels_by_themselves_have_room_too() -> None:
+    """A trial of the tuner runs a kernel in the arena of the whole program."""
+    checked = 0
+    for seed in range(6):
+        network = Network(seed)
+        model = network.model()
+        program = lower(with_state(model.graph), {}, Types(DType.FLOAT32, DType.INT64))
+        shape = network.batch, network.channels, network.size, network.size
+        weights = [np.zeros([as_int(e) for e in t.shape], np.float32) for t in program.variables]
+        subject = Subject(program, host(), [np.zeros(shape, np.float32)], weights, 2)
+        for part in filter(subject.can_tune, subject.parts):
+            alone = subject.alone(part)
+            image, _, _ = arrange(alone, host())
+            for step in image.steps:
+                begin, size = own_bytes(step, 2)
+                for tensor in tensors_touched(part.kernel):
+                    buffer = alone.buffers[tensor]
+                    end = buffer.offset + size_of(tensor, alone.strides)
+                    if size and buffer.kind == "arena":
+                        assert end <= begin or begin + size <= buffer.offset
+                        checked += 1
+    assert checked

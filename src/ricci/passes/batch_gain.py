@@ -57,20 +57,14 @@ class Stretch:
 
 def find_stretches(uses: Sequence[Use], count: int, machine: Machine) -> list[Stretch]:
     """The stretches of kernels over `count` items that are worth it, in order."""
-    best: tuple[float, Stretch] | None = None
+    found: list[tuple[float, Stretch]] = []
     for rounds in (n for n in range(2, min(count, _MOST_ROUNDS) + 1) if count % n == 0):
-        for gain, stretch in _Rounds(uses, count, count // rounds, machine).stretches():
-            if best is None or gain > best[0]:
-                best = gain, stretch
-    if best is None:
-        return []
-    found = best[1]
-    behind = find_stretches(uses[found.stop :], count, machine)
-    return [
-        *find_stretches(uses[: found.start], count, machine),
-        found,
-        *(Stretch(found.stop + s.start, found.stop + s.stop, s.items) for s in behind),
-    ]
+        found += _Rounds(uses, count, count // rounds, machine).stretches()
+    taken: list[Stretch] = []
+    for _, stretch in sorted(found, key=lambda x: -x[0]):
+        if all(s.stop <= stretch.start or stretch.stop <= s.start for s in taken):
+            taken.append(stretch)
+    return sorted(taken, key=lambda s: s.start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,10 +222,10 @@ class _Batches:
         self.done.append(Repeat((test,), go, (*points, *body, following)))
 
     def _own(self, kernels: Sequence[_Along]) -> set[Tensor]:
-        """The tensors that nothing but these kernels touches."""
+        """The tensors that these kernels make and nothing else touches."""
         inside = {id(k.kernel) for k in kernels}
         views = self.places.views
-        touched = {root_of(t, views) for k in kernels for t in k.items}
+        touched = {root_of(t, views) for k in kernels for t in tensors_written(k.kernel)}
         for action in all_actions(tuple(self.actions)):
             if id(action) not in inside:
                 touched -= {root_of(t, views) for t in _touched(action)}

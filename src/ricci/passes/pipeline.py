@@ -137,6 +137,7 @@ def _program(
         late, arranged = arrange_constants(late, lowered.places.strides_of_all(strides), constant)
         early += arranged.kernels
         kept += arranged.copies.values()
+        ports |= {*arranged.copies.values()}
         strides |= arranged.strides
         late = copy_borders(late, lowered.places.strides_of_all(strides), constant)
         batched = batch_by_batch(

@@ -157,6 +157,7 @@ class Subject:
             prepare=(),
             kept=(),
             actions=(part.kernel,),
+            room=(),
             variables=(*self.program.variables, *self.program.kept),
             buffers=buffers,
         )
