@@ -20,11 +20,6 @@ from ricci.ir.text import parse_graph
 from .ahead import DIGITS, TRACKER, Model, check_headers, find
 
 
-def small() -> ricci.Model:
-    """A model that is built at once."""
-    return ricci.parse("def f(float(3) x) -> (y) { y(i) = x(i) * 2.0 }", "tc")
-
-
 def test_names_of_c_are_safe_and_distinct() -> None:
     assert [identifier(t) for t in ("a.b", "int", "9x", "é", "_x_", "template", "a__b")] == [
         "a_b", "int_", "x9x", "x", "x", "template_", "a_b",
@@ -55,9 +50,9 @@ graph g {
 
 
 def test_arrays_that_are_missing_are_named(tmp_path: Path) -> None:
-    built = Model(small().build(tmp_path))
+    built = Model(ricci.load(DIGITS, attribs={"batch": 1}).build(tmp_path))
     run = built._function("run", *[ctypes.c_void_p] * 3)
-    assert run(built.model, None, None) == 801 and built.error() == "`x` is NULL"
+    assert run(built.model, None, None) == 801 and built.error() == "`images` is NULL"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +85,7 @@ def test_mistakes_are_errors(tmp_path: Path, arguments: dict[str, Any], code: st
 
 
 def test_files_that_are_there_are_kept(tmp_path: Path) -> None:
-    model = small()
+    model = ricci.load(DIGITS, attribs={"batch": 1})
     (tmp_path / "example.c").write_text("mine")
     with pytest.raises(ricci.Error, match=r"E0707.*exists"):
         model.build(tmp_path)
@@ -101,7 +96,7 @@ def test_files_that_are_there_are_kept(tmp_path: Path) -> None:
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "example.c").mkdir()
     with pytest.raises(ricci.Error, match=r"E0707.*cannot write into"):
-        small().build(tmp_path, force=True)
+        ricci.load(DIGITS).build(tmp_path, force=True)
     assert [p.name for p in tmp_path.iterdir()] == ["example.c"]
 
 

@@ -547,20 +547,16 @@ def test_hostile_text_ends_with_diagnostics(kind: str) -> None:
     assert 1 <= len(found) <= 100
 
 
-LONG = 5_000
-"""Far more than may be nested."""
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        USING.format("[" + "1, " * LONG + "1]"),
-        USING.format("'" + "{a} " * LONG + "'"),
+        USING.format("[" + "1, " * MANY + "1]"),
+        USING.format("'" + "{a} " * MANY + "'"),
         USING.format("a" + " + a" * 150),
         USING.format("(" * 50 + "a" + ")" * 50),
-        "graph G { @compose { y = if a then b " + "elif a then b " * LONG + "else c; } }",
-        "operator f {}\n" * LONG,
-        "#" * LONG + "\n" + " " * LONG,
+        "graph G { @compose { y = if a then b " + "elif a then b " * MANY + "else c; } }",
+        "operator f {}\n" * MANY,
+        "#" * MANY + "\n" + " " * MANY,
     ],
     ids=["list", "string", "sum", "parentheses", "elif", "operators", "comment"],
 )
