@@ -12,25 +12,15 @@ import pytest
 
 import ricci
 from ricci.dtypes import DType, Types
-from ricci.ir.loops import Kernel, Program, Repeat, tensors_written
-from ricci.ir.nodes import (
-    Access,
-    Apply,
-    Assignment,
-    Binary,
-    Const,
-    Graph,
-    Index,
-    Operation,
-    Port,
-    Subscript,
-    Tensor,
-    integer,
-)
+from ricci.ir.loops import Kernel, Program, Repeat, tensors_touched, tensors_written
+from ricci.ir.nodes import Tensor, integer
 from ricci.ir.shapes import as_int
+from ricci.ir.text import parse_graph
 from ricci.passes.batch_gain import Stretch, Use, find_stretches
+from ricci.passes.batches import _Batches
 from ricci.passes.machine import Machine
 from ricci.passes.pipeline import lower
+from ricci.passes.places import Places
 from ricci.runtime.executable import compile_graph
 
 from ..ahead import Model
@@ -128,6 +118,74 @@ def test_sums_over_the_batch_end_a_loop(free: None) -> None:
     assert len(second) > 1 and set(items(second)) == {1}
 
 
+CHAIN = """graph g {{
+    input x = x: real[8, 4096];
+    input w = w: real[8, 8];
+    a: real[8, 4096] = f(x) {{ a[b, i] = exp(x[b, i])  for b < 8, i < 4096; }}
+    c: real[8, 4096] = g(a, w) {{ {} }}
+    m: real[8, 64] = t(c) {{ m[b, i] += c[b, 64 * i + k]  for b < 8, i < 64, k < 64; }}
+    output a = a;
+    output c = c;
+    output m = m;
+}}"""
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "c[b, i] += a[k, i] * w[b, k]  for b < 8, i < 4096, k < 8;",
+        "c[b, i] = a[7 - b, i] * w[b, 0]  for b < 8, i < 4096;",
+        "c[b, i] = a[b, i] * real(b)  for b < 8, i < 4096;",
+        "c[b, i] = b < 3 ? a[b, i] : 0.0  for b < 8, i < 4096;",
+        "c[b, i] = a[|b + 1|, i]  for b < 8, i < 4096;",
+        "c[b, i] = a[b, i] * w[0, b]  for b < 8, i < 4096;",
+        "c[b, i] = a[b, i] * w[b, b]  for b < 8, i < 4096;",
+    ],
+)
+def test_kernels_that_need_other_items_are_not_among_them(
+    formula: str, anywhere: list[Stretch]
+) -> None:
+    r = np.random.default_rng(0)
+    x, w = (r.standard_normal(s).astype(np.float32) for s in ((8, 4096), (8, 8)))
+    graph = parse_graph(CHAIN.format(formula))
+    expected = compile_graph(graph, target="interpreter")(x, w)
+    for _ in range(6):
+        for found, meant in zip(compile_graph(graph, threads=1)(x, w), expected, strict=True):
+            np.testing.assert_allclose(found, meant, 1e-4, 1e-4)
+
+
+def test_items_of_views_are_those_of_their_tensors() -> None:
+    def tensor(*shape: int) -> Tensor:
+        return Tensor("t", DType.FLOAT32, tuple(map(integer, shape)))
+
+    whole, line = tensor(8, 6), tensor(48)
+    same, half, box, other = tensor(8, 2, 3), tensor(8, 3), tensor(8, 3), tensor(8, 6)
+    views = {same: whole, half: whole, box: whole, other: line}
+    places = Places(views, {box: 3}, {box})
+    for strides, aligned in ({}, [whole, same, box]), ({whole: (1, 8)}, []):
+        work = _Batches((), places, strides, (), Machine())
+        found = [t for t in (whole, same, half, box, other) if work._is_aligned(t, 8)]
+        assert found == aligned
+
+
+def test_tensors_lie_as_they_did(anywhere: list[Stretch]) -> None:
+    """With the same dimension contiguous, item by item or all together."""
+    seen = 0
+    for seed in range(40):
+        network = Network(seed)
+        network.batch = 4
+        graph, types = network.model().graph, Types(DType.FLOAT32, DType.INT64)
+        whole = lower(graph, {}, types).strides
+        before = {(t.name, t.shape[1:]): s for t, s in whole.items()}
+        after = lower(graph, {}, types, machine=Machine(cache=1))
+        for tensor in {t for k in after.kernels for t in tensors_touched(k)}:
+            known = before.get((tensor.name, tensor.shape[1:]))
+            if known is not None and as_int(tensor.shape[0]) in (1, 2):
+                assert after.strides[tensor] == known
+                seen += 1
+    assert seen and anywhere
+
+
 def _use(read: Sequence[Tensor], written: Tensor, operations: int, weights: int = 0) -> Use:
     sizes = dict.fromkeys((*read, written), 1 << 20)
     others = {Tensor("w", DType.FLOAT32, (integer(weights),)): weights} if weights else {}
@@ -169,6 +227,20 @@ def test_long_chains_and_large_batches_are_decided_in_time() -> None:
     found = find_stretches(chain, 8, Machine(cache=ROOM))
     assert [s.start for s in found[1:]] == [s.stop for s in found[:-1]]
     assert (found[0].start, found[-1].stop) == (0, 400)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_calls_do_large_images_one_by_one(batch: int) -> None:
+    """Maps of 2.5 MB each, of which caches keep two, whatever the machine."""
+    text = IMAGES.replace("8, 4, 32, 32", f"{batch}, 4, 200, 200")
+    text = text.replace("y: real[8, 16, 8, 8]", f"y: real[{batch}, 16, 50, 50]")
+    run = ricci.parse(text).compile(threads=2)
+    r = np.random.default_rng(0)
+    shapes = (batch, 4, 200, 200), (16, 4, 1, 1), (16, 1, 3, 3)
+    profile = run.profile(*(r.standard_normal(s).astype(np.float32) for s in shapes), rounds=1)
+    kernels = [k for k in profile.kernels if "nn." in k.name]
+    assert len(kernels) == 3
+    assert (kernels[1].runs, kernels[2].runs) == (batch, batch)
 
 
 # ----------------------------------------------------------------------- results
@@ -237,29 +309,17 @@ def test_what_others_read_is_complete(anywhere: list[Stretch], text: str, tmp_pa
     built.destroy()
 
 
-def _weighted() -> Graph:
-    """Products with weights of each item, which are copied as they are read."""
-
-    def tensor(name: str, *shape: int) -> Tensor:
-        return Tensor(name, DType.REAL, tuple(map(integer, shape)))
-
-    x, w, a, y = (
-        tensor("x", 8, 24, 16),
-        tensor("w", 8, 16, 24),
-        tensor("a", 8, 16),
-        tensor("y", 8, 16),
-    )
-    b, i, k = (Index(n, integer(e)) for n, e in (("b", 8), ("i", 16), ("k", 24)))
-
-    def at(of: Tensor, *indices: Index) -> Access:
-        return Access(of, tuple(map(Subscript, indices)))
-
-    zero = Assignment((at(a, b, i),), "set", (Const(0.0, DType.REAL),), (b, i))
-    product = Binary("mul", at(x, b, k, i), at(w, b, i, k))
-    total = Assignment((at(a, b, i),), "add", (product,), (b, i, k))
-    tanh = Assignment((at(y, b, i),), "set", (Apply("tanh", (at(a, b, i),)),), (b, i))
-    steps = Operation("sum", (a,), (zero, total), (x, w)), Operation("tanh", (y,), (tanh,), (a,))
-    return Graph("g", (Port("x", (x,)),), (Port("y", (y,)),), steps, variables=(w,))
+WEIGHTED = """graph g {
+    input x = x: real[8, 24, 16];
+    variable w: real[8, 16, 24];
+    a: real[8, 16] = sum(x, w) {
+        a[b, i] = 0.0  for b < 8, i < 16;
+        a[b, i] += x[b, k, i] * w[b, i, k]  for b < 8, i < 16, k < 24;
+    }
+    y: real[8, 16] = tanh(a) { y[b, i] = tanh(a[b, i])  for b < 8, i < 16; }
+    output y = y;
+}"""
+"""Products with weights of each item, which are copied as they are read."""
 
 
 def test_copies_of_weights_are_read_where_they_are(anywhere: list[Stretch]) -> None:
@@ -267,7 +327,7 @@ def test_copies_of_weights_are_read_where_they_are(anywhere: list[Stretch]) -> N
     x = r.standard_normal((8, 24, 16)).astype(np.float32)
     w = r.standard_normal((8, 16, 24)).astype(np.float32)
     for _ in range(4):
-        run = compile_graph(_weighted(), threads=1)
+        run = compile_graph(parse_graph(WEIGHTED), threads=1)
         run.variables["w"] = w
         np.testing.assert_allclose(run(x), np.tanh(np.einsum("bki,bik->bi", x, w)), 1e-4, 1e-5)
     assert anywhere

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ricci.backends.llvm.image import arrange
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType, Types
-from ricci.ir.loops import Kernel, Program, all_actions, tensors_touched
+from ricci.ir.loops import Kernel, Program, Repeat, all_actions, tensors_touched
+from ricci.ir.nodes import Tensor
 from ricci.ir.shapes import as_int
-from ricci.passes.memory import size_of
+from ricci.passes.machine import Machine
+from ricci.passes.memory import Stay, _room, size_of
 from ricci.passes.pipeline import lower
 from ricci.runtime.instance import own_bytes
 from ricci.runtime.native import with_state
@@ -38,10 +41,20 @@ def taken(program: Program) -> list[list[Bytes]]:
     ]
 
 
-def test_nothing_is_where_threads_have_their_own() -> None:
+@pytest.mark.parametrize("cache", [0, 20_000], ids=["in a row", "in loops over a batch"])
+def test_nothing_is_where_threads_have_their_own(
+    cache: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ricci.passes.batch_gain._START", 0)
+    machine = Machine(cache=cache, threads=1)
     places = set()
+    loops = 0
     for seed in range(40):
-        program = lower(Network(seed).model().graph, {}, Types(DType.FLOAT32, DType.INT64))
+        network = Network(seed)
+        network.batch = network.batch if cache == 0 else 4
+        types = Types(DType.FLOAT32, DType.INT64)
+        program = lower(network.model().graph, {}, types, machine=machine)
+        loops += sum(isinstance(a, Repeat) for a in program.actions)
         image, _, starts = arrange(program, host())
         rows = [*starts, len(image.steps)]
         for number, parts in enumerate(taken(program)):
@@ -52,7 +65,8 @@ def test_nothing_is_where_threads_have_their_own() -> None:
                         "behind" if begin >= step.room[2] else "between" if begin else "before"
                     )
                     assert all(end <= begin or begin + size <= first for first, end in parts)
-    assert places == {"before", "between", "behind"}
+    assert places >= {"before", "behind"} and ("between" in places or cache)
+    assert (loops > 10) == (cache > 0)
 
 
 def test_kernels_by_themselves_have_room_too() -> None:
@@ -77,3 +91,14 @@ def test_kernels_by_themselves_have_room_too() -> None:
                         assert end <= begin or begin + size <= buffer.offset
                         checked += 1
     assert checked
+
+
+def test_a_loop_has_room_where_none_of_its_kernels_has_something() -> None:
+    """Of three tensors the first two are not there at the same time, and begin before the gap."""
+    low, between, high = (Tensor(n, DType.FLOAT32, ()) for n in ("low", "between", "high"))
+    stays = [Stay(low, 4096, 0, 0), Stay(between, 64, 1, 1), Stay(high, 64, 0, 1)]
+    offsets = {low: 0, between: 128, high: 8192}
+    guard = 64
+    assert _room(stays, offsets, [2]) == ((4096 + guard, 8192, 8192 + 64 + guard),)
+    assert _room(stays, offsets, [1, 2])[1] == (128 + 64 + guard, 8192, 8192 + 64 + guard)
+    assert _room([], {}, [1]) == ((0, 0, 0),)

@@ -217,6 +217,19 @@ def test_filters_that_stay_in_no_shared_cache_are_read_once() -> None:
         assert not plan.by_lanes or plan.again <= shared < plan.panels * 4
 
 
+def test_sums_that_fill_half_of_the_shared_cache_cost_more_in_halves() -> None:
+    """4 MB are read for each of seven items: from a cache of 6 MB that is not worth it."""
+    case = convolution(1, (256, 256), (28, 28), 3, pad=1, stride=2)
+    target = replace(
+        ZEN_5, cpu="znver1", vector_bytes=32, registers=16, masks=False, accumulators=5,
+        l2=1 << 19, units=1, cores=2,
+    )  # fmt: skip
+    assert target.narrow
+    for shared in (6 << 20, 12 << 20):
+        chosen = choose(case.kernel, {}, replace(target, shared=shared), case.constant)
+        assert isinstance(chosen, Winograd) == (shared == 12 << 20)
+
+
 def test_a_large_image_is_computed_so_by_choice() -> None:
     case = convolution(1, (64, 64), (28, 28), 3, pad=1, bias=True)
     chosen = choose(case.kernel, {}, HOST, case.constant)

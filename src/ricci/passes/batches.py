@@ -50,7 +50,7 @@ from .batch_gain import Stretch, Use, find_stretches
 from .control_state import store
 from .fuse import substitute_kernel
 from .machine import Machine
-from .places import Places, Strides, find_place
+from .places import Places, Strides
 from .views import root_of
 
 
@@ -166,11 +166,8 @@ class _Batches:
             whole, offset = self.places.views[tensor], self.places.offsets.get(tensor, 0)
             if not whole.shape or as_int(whole.shape[0]) != count:
                 return False
-            if tensor in self.places.apart:
-                place = find_place(tensor, whole, offset, True)
-                if place is None or place.steps[0] != (0, 1) or place.starts[0]:
-                    return False
-            elif offset or bytes_of(tensor, {}) != bytes_of(whole, {}):
+            is_all = not offset and bytes_of(tensor, {}) == bytes_of(whole, {})
+            if tensor not in self.places.apart and not is_all:  # a box has a part of each item
                 return False
             tensor = whole
         steps = self.strides.get(tensor)
@@ -247,13 +244,9 @@ class _Batches:
 
 
 def _touched(action: Action) -> Iterable[Tensor]:
-    match action:
-        case Point():
-            return (action.item, *action.pack)
-        case Reduce() | Group():
-            return tensors_touched(action)
-        case _:
-            return tensors_touched(action) if isinstance(action, Kernel) else ()
+    if isinstance(action, Kernel):
+        return tensors_touched(action)
+    return (action.item, *action.pack) if isinstance(action, Point) else ()
 
 
 def _some(tensor: Tensor, items: int) -> Tensor:
@@ -312,9 +305,7 @@ def _is_by_items(access: Access, index: Index, items: Container[Tensor], count: 
     if access.tensor not in items:
         return index not in free_indices(access)
     first, *rest = access.subscripts
-    if first.index is not index or first.rule is not None:
-        return False
-    if as_int(access.tensor.shape[0]) != count:
+    if first.index is not index or as_int(access.tensor.shape[0]) != count:
         return False
     return index not in free_indices(Access(access.tensor, tuple(rest)))
 

@@ -56,7 +56,7 @@ def lower(
 
     `strides`, in elements, are those of inputs, by number, that are not row-major; the graph then
     has neither branches nor loops. The last `states` inputs are variables, each a port, whose new
-    values are the last outputs.
+    values are the last outputs. `machine` is what the program is for, as far as it matters.
     """
     check = verify_graph if config.get("verify") else _accept
     check(graph, "composed")
@@ -137,7 +137,6 @@ def _program(
         late, arranged = arrange_constants(late, lowered.places.strides_of_all(strides), constant)
         early += arranged.kernels
         kept += arranged.copies.values()
-        ports |= {*arranged.copies.values()}
         strides |= arranged.strides
         late = copy_borders(late, lowered.places.strides_of_all(strides), constant)
         batched = batch_by_batch(

@@ -100,7 +100,7 @@ class _ImageBuilder:
     """How many kernels of a call there have been."""
     _compilation: Compilation | None = None
     _room: tuple[int, int, int] = (0, 0, 0)
-    """From which byte of the arena to which there is something during an action."""
+    """From which byte of the arena to which there is nothing during an action, and behind which."""
 
     def __post_init__(self) -> None:
         self._alike = Codes(self.target, self.program.strides, self.schedules)
