@@ -36,7 +36,7 @@ from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
 from .nest_turn import TurnNest, plan_turned
-from .nest_uses import bytes_of, flat_form, is_large
+from .nest_uses import bytes_of, flat_form, is_past
 from .packing import write_packing
 from .schedule import Chain
 from .sizes import likely, product, sizes_of
@@ -167,7 +167,7 @@ class _Writer:
             own: other
             for own in tensors_written(group.kernels[number])
             for other in later
-            if own in local and other not in local and not is_large(other)
+            if own in local and other not in local and not is_past(other, self.target)
             if own.shape == other.shape
         }
 

@@ -19,9 +19,9 @@ from .nest_asked import asked_of
 from .nest_choice import is_stored_each_step
 from .nest_phase import runs_of
 from .nest_plan import Plan, is_torn
-from .nest_uses import Use, is_large, is_read_once, uses_of
+from .nest_uses import Use, is_large, is_past, is_read_once, uses_of
 from .sizes import likely
-from .target import LINE
+from .target import LINE, Target
 
 AHEAD = 2048
 """Bytes ahead of what is read once."""
@@ -39,7 +39,8 @@ LEAST_PAST = 16
 def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
     """What a kernel writes past the caches: all of it but what a thread keeps, or nothing; of
     targets that are written as one, the first."""
-    if plan.vector is None or not isinstance(plan.vector.extent, int):
+    target = frame.target
+    if target is None or plan.vector is None or not isinstance(plan.vector.extent, int):
         return []
     runs = runs_of(kernel, plan.vector.index, frame)
     uses = [u for u in uses_of(kernel, frame) if u.target]
@@ -52,17 +53,17 @@ def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
         return []
     shifted = scans and plan.over_reduced
     if not all(
-        is_wanted(u, frame) and _is_whole(u, n, plan, shifted)
+        is_wanted(u, frame, target) and _is_whole(u, n, plan, shifted)
         for u, n in zip(targets, steps, strict=True)
     ):
         return []
     return targets
 
 
-def is_wanted(use: Use, frame: Frame) -> bool:
-    """Whether a target is large, and not read again soon."""
+def is_wanted(use: Use, frame: Frame, target: Target) -> bool:
+    """Whether what is written to is large, and not read again soon."""
     tensor = use.access.tensor
-    return is_large(tensor) and tensor not in frame.local and tensor not in frame.reread
+    return is_past(tensor, target) and tensor not in frame.local and tensor not in frame.reread
 
 
 def _is_whole(use: Use, step: int, plan: Plan, shifted: bool) -> bool:

@@ -140,7 +140,7 @@ def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target)
     """
     if known(plan.along) % plan.lanes or plan.near is not None:
         return plan
-    if not all(is_wanted(u, frame) and _is_lines(u, plan) for u in uses if u.target):
+    if not all(is_wanted(u, frame, target) and _is_lines(u, plan) for u in uses if u.target):
         return plan
     forms = {u.access: u.form for u in uses if u.access in plan.turned}
     first = forms[plan.turned[0]]

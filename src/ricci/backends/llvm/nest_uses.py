@@ -26,6 +26,7 @@ from .sizes import (
     times,
     upper,
 )
+from .target import Target
 
 LARGE = 16 << 20
 """Bytes of a tensor that no cache of a core holds."""
@@ -159,6 +160,12 @@ def is_read_once(use: Use) -> bool:
 def is_large(tensor: Tensor) -> bool:
     """Whether no cache of a core holds a tensor."""
     return bytes_of(tensor) >= LARGE
+
+
+def is_past(tensor: Tensor, target: Target) -> bool:
+    """Whether results are so many that they are written past the caches: whoever reads them next
+    finds little there."""
+    return bytes_of(tensor) >= (min(LARGE, target.shared) if target.narrow else LARGE)
 
 
 def bytes_of(tensor: Tensor) -> int:

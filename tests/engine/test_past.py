@@ -1,0 +1,52 @@
+"""From how many bytes on results are written past the caches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ricci
+from ricci.backends.llvm.kernels import generate
+from ricci.backends.llvm.target import Target
+from ricci.dtypes import Types
+from ricci.ir.interpret import interpret
+from ricci.passes.pipeline import lower
+
+from .running import HOST, run_code
+
+WHOLE = replace(HOST, vector_bytes=32, registers=15, masks=False, features="", units=2)
+HALVES = replace(WHOLE, units=1)
+SHAPE = (80, 608)
+SIZE = 4 * 80 * 608
+KERNELS = {
+    "a map": "O(i, j) = X(i, j) * 2",
+    "a turned map": "O(j, i) = X(i, j)",
+    "a group": "m(i) max=! X(i, j)  e(i, j) = exp(X(i, j) - m(i))  O(i, j) = e(i, j) * 0.5",
+}
+
+
+@pytest.mark.parametrize("body", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("shared", [SIZE, SIZE + 1])
+@pytest.mark.parametrize("target", [WHOLE, HALVES], ids=["whole", "halves"])
+def test_results_past_the_caches(body: str, shared: int, target: Target) -> None:
+    """Where vectors are stored in halves, as many bytes as are likely to stay in the shared cache;
+    elsewhere 16 MB, which these are not."""
+    graph = ricci.tc.define(f"def f(float(N, K) X) -> (O) {{ {body} }}")["f"].graph
+    sizes = {s: {"N": 80, "K": 608}[s.name] for s in graph.symbols}
+    (kernel,) = lower(graph, sizes, Types()).kernels
+    code = generate(kernel, {}, replace(target, shared=shared))
+    assert ("!nontemporal" in code.text) == (target is HALVES and shared == SIZE)
+    x = np.random.default_rng(len(body)).standard_normal(SHAPE, np.float32)
+    (want,) = interpret(graph, {"X": x}).values()
+    memory = np.full(want.size + 32, 7, np.float32)
+    begin = -memory.ctypes.data // 4 % 16
+    for first in (begin, begin + 1):  # at a line, and within one
+        out = memory[first : first + want.size].reshape(want.shape)
+        arrays = {t: {"X": x, "O": out}[t.name.rpartition(".")[2]] for t in code.tensors}
+        assert not run_code(code, arrays).any()
+        np.testing.assert_allclose(out, want, 1e-6)
+        assert (memory[:first] == 7).all()
+        assert (memory[first + want.size :] == 7).all()
+        memory[:] = 7
