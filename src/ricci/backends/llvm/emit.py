@@ -47,7 +47,7 @@ from .emit_access import (
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
 from .emit_quotient import QUOTIENTS, quotients
 from .emit_types import literal, memory_type, scalar_type, splat, vector_type, with_lanes
-from .group_peaks import Peaks, is_at_most_zero
+from .group_peaks import Peaks, Sums, is_at_most_zero, is_share
 from .kernels import Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
 from .steps import Site
@@ -94,6 +94,8 @@ class Frame:
         """Tensors that are read again as soon as they are written."""
         self.peaks: Peaks = {}
         """Tensors of largest elements."""
+        self.sums: Sums = {}
+        """Tensors of sums of powers."""
 
     def counting(self) -> Frame:
         """The function that says how many chunks there are: it reads the same table."""
@@ -109,7 +111,7 @@ class Frame:
         other.builder = Builder(name, arguments, "internal void", "noinline")
         other.builder.scales = self.builder.scales
         other.tensors, other.symbols, other.sites = self.tensors, self.symbols, self.sites
-        other.local, other.peaks = self.local, self.peaks
+        other.local, other.peaks, other.sums = self.local, self.peaks, self.sums
         return other
 
     def strides(self, tensor: Tensor) -> tuple[Size, ...]:
@@ -338,7 +340,8 @@ class Point:
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype if expr.op not in LOGICAL else DType.BOOL
         if expr.op == "div" and vector and not values[1].vector and dtype in self.frame.divides:
-            return Value(quotients(self.b, a, values[1].text, expr.rhs, lanes), dtype, True)
+            share = is_share(expr, self.frame.sums)
+            return Value(quotients(self.b, a, values[1].text, expr.rhs, lanes, share), dtype, True)
         if expr.op in ("floordiv", "ceildiv", "mod") and dtype.is_int:
             b = self._checked_divisor(expr, b, dtype, lanes)
         text = emit_arith.binary(self.b, expr.op, a, b, dtype, lanes)

@@ -22,16 +22,23 @@ _TINY = {32: (2.0**-100, 2.0**64), 64: (2.0**-900, 2.0**512)}
 
 
 def quotients(
-    b: Builder, x: str, divisor: str, given: Expr, lanes: int, is_small: bool = False
+    b: Builder,
+    x: str,
+    divisor: str,
+    given: Expr,
+    lanes: int,
+    is_share: bool = False,
+    is_small: bool = False,
 ) -> str:
     """A vector divided by a scalar, what depends on the scalar alone being computed once.
 
-    If the quotients are said to be small, none is infinite, and zeros may have any sign.
+    If the quotients are said to be small, none is infinite, and zeros may have any sign. Of shares
+    the divisor is at least 1, or zero as they all are, or NaN; and none is negative.
     """
     dtype = given.dtype
     one, all = Reals(b, dtype, 1), Reals(b, dtype, lanes)
     least, factor = _TINY[one.bits]
-    if not (isinstance(given, Const) and _is_at_least(given, least)):
+    if not (is_share or (isinstance(given, Const) and _is_at_least(given, least))):
         tiny = one.test("olt", one.abs(divisor), one.const(least))
         scale = one.select(tiny, one.const(factor), one.const(1.0))
         divisor = one.mul(divisor, scale)
@@ -41,7 +48,7 @@ def quotients(
     q = all.mul(x, r)
     rest = all.exact_fma(all.neg(q), d, x)
     better = all.exact_fma(rest, r, q)
-    return better if is_small else _where_needed(all, better, q)
+    return better if is_small or is_share else _where_needed(all, better, q)
 
 
 def _is_at_least(divisor: Const, least: float) -> bool:

@@ -1,30 +1,62 @@
 """What kernels of a group know of the values that those before them have made: what is less than
-the largest element of its row is at most zero."""
+the largest element of its row is at most zero, and its power a share of the sum of the row's."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from ...ir.loops import Reduce, tensors_written
-from ...ir.nodes import Access, Binary, Const, Expr, Index, Tensor
+from ...ir.nodes import Access, Apply, Binary, Const, Expr, Index, Tensor
 from ...ir.rewrite import accesses, children, with_children
+from ...records import replace
+from .emit_quotient import QUOTIENTS
 
 Peaks = Mapping[Tensor, Reduce]
 """Tensors of largest values, and the kernels that find them."""
+Sums = Mapping[Tensor, Reduce]
+"""Tensors of sums of powers, each of which is of one at least, and the kernels that add them up."""
 
 
 def peaks_of(kernels: Sequence[Reduce]) -> Peaks:
     """The tensors of a group that hold largest values. Nothing else is written to them, and to what
     these are found among after that."""
-    written = [tensors_written(k) for k in kernels]
-    found = {}
-    for n, kernel in enumerate(kernels):
-        if _finds_largest(kernel):
-            own, read = kernel.targets[0].tensor, {a.tensor for a in accesses(*kernel.values)}
-            if not any(own in w for w in (*written[:n], *written[n + 1 :])):
-                if not any(read.intersection(w) for w in written[n:]):
-                    found[own] = kernel
-    return found
+    return {k.targets[0].tensor: k for k in kernels if _finds_largest(k) and _stays(k, kernels)}
+
+
+def sums_of(kernels: Sequence[Reduce], peaks: Peaks) -> Sums:
+    """The tensors of a group that hold sums of powers of what is less than the largest element of
+    its row, over whole rows: one of these powers is 1, or there is NaN among them, or all of them
+    are 0. Nothing else is written to the sums, nor to the powers."""
+    from_least = {t: k for t, k in peaks.items() if k.initial[0] == Const(-math.inf, t.dtype)}
+    made = [k for k in kernels if _makes_powers(k, from_least)]
+    powers = {k.targets[0].tensor: k for k in made if _stays(k, kernels)}
+    return {
+        k.targets[0].tensor: k
+        for k in kernels
+        if _adds(k) and _stays(k, kernels)
+        if isinstance(value := k.values[0], Access) and value.tensor in powers
+        if _has_whole_rows(k, value, powers[value.tensor], peaks)
+    }
+
+
+def sums_again(sums: Sums, again: Mapping[Tensor, Tensor]) -> Sums:
+    """The same where the powers of other rows are called otherwise."""
+    given = ((t, k, cast(Access, k.values[0])) for t, k in sums.items())
+    return {
+        t: replace(k, values=(replace(v, tensor=again[v.tensor]),)) if v.tensor in again else k
+        for t, k, v in given
+    }
+
+
+def is_share(expr: Binary, sums: Sums) -> bool:
+    """Whether a quotient is one of a power by the sum of all those of its row: at most about 1, and
+    the divisor is no less than that, or zero as all of them are, or no number at all."""
+    match expr:
+        case Binary("div", value, Access() as sum) if sum.tensor in sums:
+            return _is_among(value, sum, sums[sum.tensor])
+    return False
 
 
 def is_at_most_zero(expr: Expr, peaks: Peaks) -> bool:
@@ -37,22 +69,80 @@ def is_at_most_zero(expr: Expr, peaks: Peaks) -> bool:
 
 
 def _finds_largest(kernel: Reduce) -> bool:
-    if kernel.op != "max" or kernel.condition is not None or len(kernel.targets) != 1:
+    return kernel.op == "max" and _is_plain(kernel)
+
+
+def _adds(kernel: Reduce) -> bool:
+    start = kernel.initial[0]
+    return (
+        kernel.op == "add" and isinstance(start, Const) and start.value == 0 and _is_plain(kernel)
+    )
+
+
+def _is_plain(kernel: Reduce) -> bool:
+    """Whether a kernel stores a reduction of all its terms, as it is."""
+    if kernel.condition is not None or len(kernel.targets) != 1:
         return False
-    target, reads = kernel.targets[0], accesses(*kernel.values)
-    whole = kernel.results[0] is kernel.accumulators[0] and target.dtype is kernel.values[0].dtype
+    target, terms = kernel.targets[0], kernel.values or kernel.initial
+    reads = accesses(*terms)
+    whole = kernel.results[0] is kernel.accumulators[0] and target.dtype is terms[0].dtype
     return whole and all(s.rule is None for a in (target, *reads) for s in a.subscripts)
 
 
-def _is_among(value: Expr, peak: Access, kernel: Reduce) -> bool:
-    """Whether a value is one of those of which a kernel has found the largest."""
+def _stays(kernel: Reduce, kernels: Sequence[Reduce]) -> bool:
+    """Whether nothing else is written to what a kernel makes, and nothing from then on to what it
+    reads."""
+    own = kernel.targets[0].tensor
+    read = {a.tensor for a in accesses(*kernel.values, *kernel.initial)}
+    n = next(n for n, k in enumerate(kernels) if k is kernel)
+    others = (tensors_written(k) for k in (*kernels[:n], *kernels[n + 1 :]))
+    later = (tensors_written(k) for k in kernels[n:])
+    return not any(own in w for w in others) and not any(read.intersection(w) for w in later)
+
+
+def _makes_powers(kernel: Reduce, peaks: Peaks) -> bool:
+    """Whether a kernel stores powers of what is exactly zero at the largest element of a row: its
+    elements are read as they are, since what is computed twice may be rounded in two ways."""
+    plain = not kernel.reduced and not kernel.values and _is_plain(kernel)
+    match kernel.initial:
+        case (Apply("exp", (Binary("sub", Access(), _) as below,)),) if plain:
+            return below.dtype in QUOTIENTS and is_at_most_zero(below, peaks)
+    return False
+
+
+def _has_whole_rows(kernel: Reduce, value: Access, powers: Reduce, peaks: Peaks) -> bool:
+    """Whether a kernel adds up, for each point, all powers of one largest element, at least."""
+    below = cast(Binary, cast(Apply, powers.initial[0]).arguments[0])
+    peak = cast(Access, below.rhs)
+    own = peaks[peak.tensor]
+    here = _places(below.lhs, peak, own) or {}
+    row = [here[x] for x in own.reduced if x in here]
+    one = {s.index for s in peak.subscripts}
+    added = {
+        s.index: v.index
+        for s, v in zip(powers.targets[0].subscripts, value.subscripts, strict=True)
+        if isinstance(v.index, Index) and v.index in kernel.reduced
+        if isinstance(s.index, Index) and v.index.extent == s.index.extent
+    }
+    sums = [added.get(cast(Index, x)) for x in row]
+    return one.isdisjoint(row) and None not in sums and len(set(sums)) == len(sums)
+
+
+def _is_among(value: Expr, result: Access, kernel: Reduce) -> bool:
+    """Whether a value is one of those that a kernel has reduced to a result."""
+    return _places(value, result, kernel) is not None
+
+
+def _places(value: Expr, result: Access, kernel: Reduce) -> dict[Expr, Expr] | None:
+    """Where a value is one of those that a kernel has reduced to a result, what stands for each
+    index of the kernel; None if it is not."""
     here: dict[Expr, Expr] = {}
-    for own, given in zip(kernel.targets[0].subscripts, peak.subscripts, strict=True):
+    for own, given in zip(kernel.targets[0].subscripts, result.subscripts, strict=True):
         if given.rule is not None or here.setdefault(own.index, given.index) != given.index:
-            return False
+            return None
     if not all(x in kernel.domain or x == y for x, y in here.items()):
-        return False
-    return _is_alike(kernel.values[0], value, here, kernel)
+        return None
+    return here if _is_alike(kernel.values[0], value, here, kernel) else None
 
 
 def _is_alike(own: Expr, given: Expr, here: dict[Expr, Expr], kernel: Reduce) -> bool:

@@ -29,7 +29,7 @@ from .emit_parts import FAIL, Kept
 from .emit_types import width
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
-from .group_peaks import peaks_of
+from .group_peaks import peaks_of, sums_again, sums_of
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
@@ -110,6 +110,7 @@ class _Writer:
         self.frame = Frame(strides, target)
         self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
         self.frame.peaks = peaks_of(group.kernels)
+        self.frame.sums = sums_of(group.kernels, self.frame.peaks)
         self.late = self._late()
         if self.late is not None:
             self.block = self._late_rows()
@@ -192,6 +193,7 @@ class _Writer:
         texts = [self._part(n) for n in range(len(self.group.kernels))]
         if self.late is not None:
             frame = self.frame.part(_LATE)
+            frame.sums = sums_again(frame.sums, self.late.again)
             texts.append(self._nest(self.late.kernel, self.late.first, frame, self.late.before))
             self.frame.builder.declarations |= frame.builder.declarations
         blocks = self.points // self.last * -(-self.last // self.block)
