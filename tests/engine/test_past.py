@@ -1,4 +1,5 @@
-"""From how many bytes on results are written past the caches."""
+"""From how many bytes on no cache is likely to have a tensor: results are written past the caches,
+and rows that are turned are asked for."""
 
 from __future__ import annotations
 
@@ -8,10 +9,15 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm.emit import Frame
+from ricci.backends.llvm.emit_parts import Kept
 from ricci.backends.llvm.kernels import generate
+from ricci.backends.llvm.nest_turn import plan_turned
 from ricci.backends.llvm.target import Target
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
+from ricci.ir.loops import Reduce
+from ricci.ir.rewrite import accesses
 from ricci.passes.pipeline import lower
 
 from .running import HOST, run_code
@@ -50,3 +56,21 @@ def test_results_past_the_caches(body: str, shared: int, target: Target) -> None
         assert (memory[:first] == 7).all()
         assert (memory[first + want.size :] == 7).all()
         memory[:] = 7
+
+
+@pytest.mark.parametrize("shared", [SIZE, SIZE + 1])
+@pytest.mark.parametrize("target", [WHOLE, HALVES], ids=["whole", "halves"])
+@pytest.mark.parametrize("is_local", [False, True])
+def test_rows_that_are_turned(is_local: bool, target: Target, shared: int) -> None:
+    """For what stays near they are asked for where the processor follows few of them itself."""
+    graph = ricci.tc.define("def f(float(N, K) X) -> (O) { O(j, i) = X(i, j) }")["f"].graph
+    sizes = {s: {"N": 80, "K": 608}[s.name] for s in graph.symbols}
+    (kernel,) = lower(graph, sizes, Types()).kernels
+    assert isinstance(kernel, Reduce)
+    given = replace(target, shared=shared)
+    frame = Frame({}, given)
+    if is_local:
+        frame.local.update((a.tensor, Kept(0, (608, 1))) for a in accesses(*kernel.initial))
+    plan = plan_turned(kernel, frame, given, near=True)
+    assert plan is not None and not plan.streams
+    assert bool(plan.ahead) == (target is HALVES and shared == SIZE and not is_local)

@@ -36,7 +36,7 @@ from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
 from .nest_turn import TurnNest, plan_turned
-from .nest_uses import bytes_of, flat_form, is_past
+from .nest_uses import bytes_of, flat_form, is_far
 from .packing import write_packing
 from .schedule import Chain
 from .sizes import likely, product, sizes_of
@@ -168,7 +168,7 @@ class _Writer:
             own: other
             for own in tensors_written(group.kernels[number])
             for other in later
-            if own in local and other not in local and not is_past(other, self.target)
+            if own in local and other not in local and not is_far(other, self.target)
             if own.shape == other.shape
         }
 

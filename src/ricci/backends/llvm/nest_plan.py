@@ -37,6 +37,8 @@ _FEW, _LEAN = 3, frozenset(("exp", "exp2", "tanh"))
 for functions that need two values at a time, with which even more is done at once."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
+_TILES_OF_ROW = 3
+"""Tiles of more vectors in a row, at least: those on borders and what is left over take longer."""
 _MOST_TERMS = 150
 """Terms of a tile that are written out for rows whose windows overlap."""
 _MOST_ROWS, _LEAST_CELLS = 13, 8
@@ -231,6 +233,11 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
             plan.rows = _even_rows(extent, max(1, min(most, room // plan.vectors, extent)))
             if of_vectors and plan.rows > 3:
                 plan.vectors = max(1, min(vectors, room // plan.rows))
+            elif of_vectors and not _is_heavy(kernel):
+                # few rows have few sums, which wait for one another
+                wider = min(4, (room + room // 8) // plan.rows)
+                if _TILES_OF_ROW * wider <= _vectors_of_row(kernel, plan.vector, plan.lanes):
+                    plan.vectors = max(plan.vectors, wider)
             elif not of_vectors and len(written_out(kernel, plan)) < len(plan.reduced):
                 # what rows share they read once if all terms of them are written out
                 narrow = replace(plan, vectors=1)

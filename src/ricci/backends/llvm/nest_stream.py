@@ -19,7 +19,7 @@ from .nest_asked import asked_of
 from .nest_choice import is_stored_each_step
 from .nest_phase import runs_of
 from .nest_plan import Plan, is_torn
-from .nest_uses import Use, is_large, is_past, is_read_once, uses_of
+from .nest_uses import Use, is_far, is_large, is_read_once, uses_of
 from .sizes import likely
 from .target import LINE, Target
 
@@ -63,7 +63,7 @@ def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
 def is_wanted(use: Use, frame: Frame, target: Target) -> bool:
     """Whether what is written to is large, and not read again soon."""
     tensor = use.access.tensor
-    return is_past(tensor, target) and tensor not in frame.local and tensor not in frame.reread
+    return is_far(tensor, target) and tensor not in frame.local and tensor not in frame.reread
 
 
 def _is_whole(use: Use, step: int, plan: Plan, shifted: bool) -> bool:

@@ -23,7 +23,7 @@ from .emit_types import memory_type, width, with_lanes
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, lanes_of
 from .nest_share import divided, points_within
 from .nest_stream import is_wanted, write_either_way
-from .nest_uses import Loop, Use, is_dynamic, loops_of, uses_of
+from .nest_uses import Loop, Use, is_dynamic, is_far, loops_of, uses_of
 from .target import LINE, PIECE, Target
 
 RUN = 64
@@ -32,9 +32,11 @@ NEAR = 4
 """Elements this far apart are read by whole vectors without tiles."""
 SHORT_ROW = 512
 """Bytes of rows that are read, up to which long runs are written past the caches."""
-_TOGETHER, _NEAR_AHEAD = 2, 4 * LINE
+_TOGETHER, _PAIR_AHEAD = 2, 4 * LINE
 """Lines that a longer row's tiles write next to one another where memory wants that
 (`Target.pairs`), and how many bytes further along the rows they ask."""
+_NEAR_AHEAD = 8 * LINE
+"""The same for tiles whose results stay near."""
 LEAST_PIECES = 8
 ELEMENT_NS = 0.5
 
@@ -124,9 +126,18 @@ def plan_turned(
     wide = (_side(known(along), max(lanes, line)), sides[1])
     plans = [_blocked(turned, along, best, [*others], fixed, *s) for s in (wide, sides)]
     if near:
-        return plans[1]
+        return _asking(plans[1], frame, target)
     streamed = _streamed(plans[0], uses, frame, target)
     return streamed if streamed.streams else plans[1]
+
+
+def _asking(plan: TurnPlan, frame: Frame, target: Target) -> TurnPlan:
+    """The plan, asking for what is farther along its rows where the processor computes in halves:
+    it looks ahead at some rows, but tiles read as many as a vector has lanes."""
+    tensors = [a.tensor for a in plan.turned]
+    if not target.narrow or any(t in frame.local or not is_far(t, target) for t in tensors):
+        return plan
+    return replace(plan, ahead=(_NEAR_AHEAD,) * len(tensors), cache=1)
 
 
 def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target) -> TurnPlan:
@@ -151,7 +162,7 @@ def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target)
     extent, cache = known(plan.along) // plan.lanes, 2
     if row > SHORT_ROW and target.pairs:
         block, cache = min(extent, _TOGETHER), 1
-        ahead = [_NEAR_AHEAD] * len(plan.turned)
+        ahead = [_PAIR_AHEAD] * len(plan.turned)
     else:
         block = min(extent, max(1, target.l2 // 16 // tiles)) if row <= SHORT_ROW else 1
         steps = [_step(forms[a], plan.along) * width(a.tensor.dtype) for a in plan.turned]

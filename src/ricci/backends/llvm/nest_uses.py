@@ -162,9 +162,9 @@ def is_large(tensor: Tensor) -> bool:
     return bytes_of(tensor) >= LARGE
 
 
-def is_past(tensor: Tensor, target: Target) -> bool:
-    """Whether results are so many that they are written past the caches: whoever reads them next
-    finds little there."""
+def is_far(tensor: Tensor, target: Target) -> bool:
+    """Whether a tensor has so many bytes that who reads it next finds little of it in the caches:
+    where it is written, it may as well go past them."""
     return bytes_of(tensor) >= (min(LARGE, target.shared) if target.narrow else LARGE)
 
 
