@@ -120,9 +120,12 @@ class Network:
         return name
 
     def _weights(self, name: str, values: np.ndarray) -> None:
-        self.weights[name] = values.astype(np.float32)
+        """Multiples of a step, as a quantised network has been trained to: of a weight half way
+        between two, what is lost by one division would decide which it is."""
         largest = np.abs(values).reshape(len(values), -1).max(1)
         self.scales[name] = (largest / 127).astype(np.float32)
+        steps = self.scales[name].reshape(-1, *[1] * (values.ndim - 1))
+        self.weights[name] = (np.round(values / steps) * steps).astype(np.float32)
 
     def _add(self, line: str, step: Callable[[Values], None], name: str) -> str:
         self.lines.append(line)
