@@ -128,7 +128,7 @@ def shares_of(body: str, monkeypatch: pytest.MonkeyPatch) -> set[bool]:
     quotients = emit.quotients
 
     def noting(*given: Any) -> str:
-        found.add(given[5])
+        found.add(given[5] is emit.Known.SHARE)
         return quotients(*given)
 
     monkeypatch.setattr(emit, "quotients", noting)

@@ -45,9 +45,10 @@ from .emit_access import (
     may_be_zero,
 )
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
-from .emit_quotient import QUOTIENTS, quotients
+from .emit_quotient import QUOTIENTS, Known, quotients
 from .emit_types import literal, memory_type, scalar_type, splat, vector_type, with_lanes
 from .group_peaks import Peaks, Sums, is_at_most_zero, is_share
+from .group_spreads import Spreads, is_of_spread
 from .kernels import Strides
 from .sizes import Size, lower, plus, row_major, sizes_of, times
 from .steps import Site
@@ -96,6 +97,8 @@ class Frame:
         """Tensors of largest elements."""
         self.sums: Sums = {}
         """Tensors of sums of powers."""
+        self.spreads: Spreads = {}
+        """Tensors made from sums of squares."""
 
     def counting(self) -> Frame:
         """The function that says how many chunks there are: it reads the same table."""
@@ -111,7 +114,8 @@ class Frame:
         other.builder = Builder(name, arguments, "internal void", "noinline")
         other.builder.scales = self.builder.scales
         other.tensors, other.symbols, other.sites = self.tensors, self.symbols, self.sites
-        other.local, other.peaks, other.sums = self.local, self.peaks, self.sums
+        other.local, other.peaks = self.local, self.peaks
+        other.sums, other.spreads = self.sums, self.spreads
         return other
 
     def strides(self, tensor: Tensor) -> tuple[Size, ...]:
@@ -340,12 +344,17 @@ class Point:
         lanes = self.lanes if vector else 1
         dtype = values[0].dtype if expr.op not in LOGICAL else DType.BOOL
         if expr.op == "div" and vector and not values[1].vector and dtype in self.frame.divides:
-            share = is_share(expr, self.frame.sums)
-            return Value(quotients(self.b, a, values[1].text, expr.rhs, lanes, share), dtype, True)
+            divisor, known = values[1].text, self._known_of(expr)
+            return Value(quotients(self.b, a, divisor, expr.rhs, lanes, known), dtype, True)
         if expr.op in ("floordiv", "ceildiv", "mod") and dtype.is_int:
             b = self._checked_divisor(expr, b, dtype, lanes)
         text = emit_arith.binary(self.b, expr.op, a, b, dtype, lanes)
         return Value(text, DType.BOOL if expr.op in COMPARISONS else dtype, vector)
+
+    def _known_of(self, quotient: Binary) -> Known:
+        if is_share(quotient, self.frame.sums):
+            return Known.SHARE
+        return Known.OF_SPREAD if is_of_spread(quotient, self.frame.spreads) else Known.NOTHING
 
     def _checked_divisor(self, expr: Binary, divisor: str, dtype: DType, lanes: int) -> str:
         """The divisor, or one where it is zero; a zero that counts is recorded."""

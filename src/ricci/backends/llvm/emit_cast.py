@@ -21,7 +21,7 @@ from ...passes.ranges import Ranges
 from ...passes.scaled import positive_part
 from . import emit_arith
 from .emit_parts import Value
-from .emit_quotient import QUOTIENTS, quotients
+from .emit_quotient import QUOTIENTS, Known, quotients
 from .emit_types import limits, width
 from .mathlib_bits import half_away
 from .mathlib_core import Reals
@@ -75,7 +75,7 @@ def _limited(point: Point, operand: Expr, to: DType) -> Value | None:
         text = r.select(r.test("olt", text, limit), text, limit)
     if divisor is not None:
         d = point.value(divisor).text
-        text = quotients(point.b, text, d, divisor, point.lanes, is_small=True)
+        text = quotients(point.b, text, d, divisor, point.lanes, known=Known.SMALL)
     text = half_away(r, text, is_positive=not least or low > -0.25)
     return Value(emit_arith.truncated(point.b, text, a.dtype, to, point.lanes), to, True)
 
@@ -148,5 +148,5 @@ def _quotient(point: Point, real: Expr, ranges: Ranges) -> Value | None:
     if not a.vector:
         return None
     d = point.value(real.rhs)
-    text = quotients(point.b, a.text, d.text, real.rhs, point.lanes, is_small=True)
+    text = quotients(point.b, a.text, d.text, real.rhs, point.lanes, known=Known.SMALL)
     return Value(text, a.dtype, True)

@@ -10,6 +10,9 @@ reciprocal is finite. Where an infinity makes the correction NaN, the quotient n
 
 from __future__ import annotations
 
+import math
+from enum import Enum
+
 from ...dtypes import DType
 from ...ir.nodes import Const, Expr
 from .builder import Builder
@@ -21,24 +24,29 @@ _TINY = {32: (2.0**-100, 2.0**64), 64: (2.0**-900, 2.0**512)}
 """Divisors below are scaled, and by how much."""
 
 
-def quotients(
-    b: Builder,
-    x: str,
-    divisor: str,
-    given: Expr,
-    lanes: int,
-    is_share: bool = False,
-    is_small: bool = False,
-) -> str:
-    """A vector divided by a scalar, what depends on the scalar alone being computed once.
+class Known(Enum):
+    """What is known of quotients."""
 
-    If the quotients are said to be small, none is infinite, and zeros may have any sign. Of shares
-    the divisor is at least 1, or zero as they all are, or NaN; and none is negative.
-    """
+    NOTHING = 0
+    SMALL = 1
+    """None is infinite, and zeros may have any sign."""
+    SHARE = 2
+    """None is negative; the divisor is at least 1, or zero as they all are, or NaN."""
+    OF_SPREAD = 3
+    """The divisor is positive, and not tiny, or NaN; it is infinite where what is divided is."""
+
+
+def quotients(
+    b: Builder, x: str, divisor: str, given: Expr, lanes: int, known: Known = Known.NOTHING
+) -> str:
+    """A vector divided by a scalar, what depends on the scalar alone being computed once."""
     dtype = given.dtype
     one, all = Reals(b, dtype, 1), Reals(b, dtype, lanes)
+    if known is Known.OF_SPREAD:
+        return _of_spread(one, all, x, divisor)
     least, factor = _TINY[one.bits]
-    if not (is_share or (isinstance(given, Const) and _is_at_least(given, least))):
+    is_large = isinstance(given, Const) and _is_at_least(given, least)
+    if not is_large and known is not Known.SHARE:
         tiny = one.test("olt", one.abs(divisor), one.const(least))
         scale = one.select(tiny, one.const(factor), one.const(1.0))
         divisor = one.mul(divisor, scale)
@@ -48,7 +56,19 @@ def quotients(
     q = all.mul(x, r)
     rest = all.exact_fma(all.neg(q), d, x)
     better = all.exact_fma(rest, r, q)
-    return better if is_small or is_share else _where_needed(all, better, q)
+    return _where_needed(all, better, q) if known is Known.NOTHING else better
+
+
+def _of_spread(one: Reals, all: Reals, x: str, divisor: str) -> str:
+    """Zeros keep their signs if the remainder is that of what is too much. What an infinite divisor
+    leaves of a number is zero: as of a product with zero, by any divisor."""
+    reciprocal = one.div(one.const(1.0), divisor)
+    infinite = one.test("oeq", divisor, one.const(math.inf))
+    d = _in_all_lanes(all, one.select(infinite, one.const(1.0), divisor))
+    r = _in_all_lanes(all, reciprocal)
+    q = all.mul(x, r)
+    more = all.exact_fma(q, d, all.neg(x))
+    return all.exact_fma(all.neg(more), r, q)
 
 
 def _is_at_least(divisor: Const, least: float) -> bool:

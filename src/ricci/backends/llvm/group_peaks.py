@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ...ir.loops import Reduce, tensors_written
-from ...ir.nodes import Access, Apply, Binary, Const, Expr, Index, Tensor
+from ...ir.nodes import Access, Apply, Binary, Const, Expr, Index, Subscript, Tensor
 from ...ir.rewrite import accesses, children, with_children
 from ...records import replace
 from .emit_quotient import QUOTIENTS
@@ -22,7 +22,7 @@ Sums = Mapping[Tensor, Reduce]
 def peaks_of(kernels: Sequence[Reduce]) -> Peaks:
     """The tensors of a group that hold largest values. Nothing else is written to them, and to what
     these are found among after that."""
-    return {k.targets[0].tensor: k for k in kernels if _finds_largest(k) and _stays(k, kernels)}
+    return {k.targets[0].tensor: k for k in kernels if _finds_largest(k) and stays(k, kernels)}
 
 
 def sums_of(kernels: Sequence[Reduce], peaks: Peaks) -> Sums:
@@ -31,11 +31,11 @@ def sums_of(kernels: Sequence[Reduce], peaks: Peaks) -> Sums:
     are 0. Nothing else is written to the sums, nor to the powers."""
     from_least = {t: k for t, k in peaks.items() if k.initial[0] == Const(-math.inf, t.dtype)}
     made = [k for k in kernels if _makes_powers(k, from_least)]
-    powers = {k.targets[0].tensor: k for k in made if _stays(k, kernels)}
+    powers = {k.targets[0].tensor: k for k in made if stays(k, kernels)}
     return {
         k.targets[0].tensor: k
         for k in kernels
-        if _adds(k) and _stays(k, kernels)
+        if _adds(k) and stays(k, kernels)
         if isinstance(value := k.values[0], Access) and value.tensor in powers
         if _has_whole_rows(k, value, powers[value.tensor], peaks)
     }
@@ -55,7 +55,7 @@ def is_share(expr: Binary, sums: Sums) -> bool:
     the divisor is no less than that, or zero as all of them are, or no number at all."""
     match expr:
         case Binary("div", value, Access() as sum) if sum.tensor in sums:
-            return _is_among(value, sum, sums[sum.tensor])
+            return is_among(value, sum, sums[sum.tensor])
     return False
 
 
@@ -64,32 +64,37 @@ def is_at_most_zero(expr: Expr, peaks: Peaks) -> bool:
     what rounding adds, or no number at all."""
     match expr:
         case Binary("sub", value, Access() as peak) if peak.tensor in peaks:
-            return _is_among(value, peak, peaks[peak.tensor])
+            return is_among(value, peak, peaks[peak.tensor])
     return False
 
 
 def _finds_largest(kernel: Reduce) -> bool:
-    return kernel.op == "max" and _is_plain(kernel)
+    return kernel.op == "max" and _is_stored(kernel)
 
 
 def _adds(kernel: Reduce) -> bool:
     start = kernel.initial[0]
     return (
-        kernel.op == "add" and isinstance(start, Const) and start.value == 0 and _is_plain(kernel)
+        kernel.op == "add" and isinstance(start, Const) and start.value == 0 and _is_stored(kernel)
     )
 
 
-def _is_plain(kernel: Reduce) -> bool:
-    """Whether a kernel stores a reduction of all its terms, as it is."""
+def _is_stored(kernel: Reduce) -> bool:
+    """Whether a kernel is plain, and stores what it reduces to as it is."""
+    return is_plain(kernel) and kernel.results[0] is kernel.accumulators[0]
+
+
+def is_plain(kernel: Reduce) -> bool:
+    """Whether a kernel reduces all its terms to one value, of their type."""
     if kernel.condition is not None or len(kernel.targets) != 1:
         return False
     target, terms = kernel.targets[0], kernel.values or kernel.initial
     reads = accesses(*terms)
-    whole = kernel.results[0] is kernel.accumulators[0] and target.dtype is terms[0].dtype
-    return whole and all(s.rule is None for a in (target, *reads) for s in a.subscripts)
+    same = target.dtype is terms[0].dtype
+    return same and all(s.rule is None for a in (target, *reads) for s in a.subscripts)
 
 
-def _stays(kernel: Reduce, kernels: Sequence[Reduce]) -> bool:
+def stays(kernel: Reduce, kernels: Sequence[Reduce]) -> bool:
     """Whether nothing else is written to what a kernel makes, and nothing from then on to what it
     reads."""
     own = kernel.targets[0].tensor
@@ -103,7 +108,7 @@ def _stays(kernel: Reduce, kernels: Sequence[Reduce]) -> bool:
 def _makes_powers(kernel: Reduce, peaks: Peaks) -> bool:
     """Whether a kernel stores powers of what is exactly zero at the largest element of a row: its
     elements are read as they are, since what is computed twice may be rounded in two ways."""
-    plain = not kernel.reduced and not kernel.values and _is_plain(kernel)
+    plain = not kernel.reduced and not kernel.values and _is_stored(kernel)
     match kernel.initial:
         case (Apply("exp", (Binary("sub", Access(), _) as below,)),) if plain:
             return below.dtype in QUOTIENTS and is_at_most_zero(below, peaks)
@@ -128,7 +133,7 @@ def _has_whole_rows(kernel: Reduce, value: Access, powers: Reduce, peaks: Peaks)
     return one.isdisjoint(row) and None not in sums and len(set(sums)) == len(sums)
 
 
-def _is_among(value: Expr, result: Access, kernel: Reduce) -> bool:
+def is_among(value: Expr, result: Access, kernel: Reduce) -> bool:
     """Whether a value is one of those that a kernel has reduced to a result."""
     return _places(value, result, kernel) is not None
 
@@ -153,9 +158,25 @@ def _is_alike(own: Expr, given: Expr, here: dict[Expr, Expr], kernel: Reduce) ->
         return here.get(own) == given
     if isinstance(own, Const):
         return repr(own) == repr(given)  # zeros of either sign are equal, and not alike
+    if isinstance(own, Access) and isinstance(given, Access) and own.tensor == given.tensor:
+        pairs = zip(own.subscripts, given.subscripts, strict=True)
+        sizes = own.tensor.shape
+        return all(_is_place(*p, n, here, kernel) for p, n in zip(pairs, sizes, strict=True))
     parts, others = children(own), children(given)
     if type(own) is not type(given) or len(parts) != len(others):
         return False
     if not all(_is_alike(x, y, here, kernel) for x, y in zip(parts, others, strict=True)):
         return False
     return with_children(own, others) == given
+
+
+def _is_place(
+    own: Subscript, given: Subscript, extent: Expr, here: dict[Expr, Expr], kernel: Reduce
+) -> bool:
+    """Whether a subscript is that of a kernel at some point: any is where all of the dimension is
+    walked through, since none is out of range."""
+    if given.rule is not None or own.rule is not None:
+        return False
+    if own.index in kernel.reduced and own.index.extent == extent:
+        return here.setdefault(own.index, given.index) == given.index
+    return _is_alike(own.index, given.index, here, kernel)

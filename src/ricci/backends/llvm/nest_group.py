@@ -31,6 +31,7 @@ from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_peaks import peaks_of, sums_again, sums_of
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
+from .group_spreads import spreads_of
 from .kernels import KernelCode, Prepare, Strides
 from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
 from .nest_reduce import ReduceNest
@@ -111,6 +112,7 @@ class _Writer:
         self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
         self.frame.peaks = peaks_of(group.kernels)
         self.frame.sums = sums_of(group.kernels, self.frame.peaks)
+        self.frame.spreads = spreads_of(group.kernels)
         self.late = self._late()
         if self.late is not None:
             self.block = self._late_rows()
