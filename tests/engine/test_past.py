@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm import nest_uses
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.emit_parts import Kept
 from ricci.backends.llvm.kernels import generate
@@ -61,7 +62,9 @@ def test_results_past_the_caches(body: str, shared: int, target: Target) -> None
 @pytest.mark.parametrize("shared", [SIZE, SIZE + 1])
 @pytest.mark.parametrize("target", [WHOLE, HALVES], ids=["whole", "halves"])
 @pytest.mark.parametrize("is_local", [False, True])
-def test_rows_that_are_turned(is_local: bool, target: Target, shared: int) -> None:
+def test_rows_that_are_turned(
+    is_local: bool, target: Target, shared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For what stays near they are asked for where the processor follows few of them itself."""
     graph = ricci.tc.define("def f(float(N, K) X) -> (O) { O(j, i) = X(i, j) }")["f"].graph
     sizes = {s: {"N": 80, "K": 608}[s.name] for s in graph.symbols}
@@ -74,3 +77,6 @@ def test_rows_that_are_turned(is_local: bool, target: Target, shared: int) -> No
     plan = plan_turned(kernel, frame, given, near=True)
     assert plan is not None and not plan.streams
     assert bool(plan.ahead) == (target is HALVES and shared == SIZE and not is_local)
+    monkeypatch.setattr(nest_uses, "LARGE", 1)
+    plan = plan_turned(kernel, frame, given, near=True)
+    assert plan is not None and bool(plan.ahead) == (target is HALVES and not is_local)

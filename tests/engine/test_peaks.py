@@ -12,12 +12,12 @@ import pytest
 import ricci
 from ricci.backends.llvm import emit, mathlib, nest_group
 from ricci.backends.llvm.builder import Builder
-from ricci.backends.llvm.group_peaks import Sums, is_share, peaks_of, sums_of
+from ricci.backends.llvm.group_peaks import Sums, is_share, made_before, peaks_of, sums_of
 from ricci.backends.llvm.target import Target
-from ricci.dtypes import Types
+from ricci.dtypes import DType, Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Group, Reduce
-from ricci.ir.nodes import Binary
+from ricci.ir.nodes import Binary, Const
 from ricci.passes.pipeline import lower
 
 from .running import HOST, run_code
@@ -180,6 +180,24 @@ PARTS = {
         2, "m(i) max=! X(i, k)  e(i, j) = exp(X(i, i) - m(i)) where j in 0:N  s +=! e(i, j)"
         "  O(i, j) = e(i, j) / s",
     ),
+    "a diagonal of rows of planes": (
+        3, "m(b, i) max=! X(b, i, k)  e(b, i, k) = exp(X(b, i, k) - m(b, i))"
+        "  s(b) +=! e(b, k, k)  O(b, k) = e(b, k, k) / s(b)",
+    ),
+    "the other diagonal": (
+        3, "m(b, i) max=! X(b, i, k)  e(b, i, k) = exp(X(b, i, k) - m(b, i))"
+        "  s(b) +=! e(b, N - 1 - k, k) where k in 0:N"
+        "  O(b, k) = e(b, N - 1 - k, k) / s(b) where k in 0:N",
+    ),
+    "the largest of other rows": (
+        3, "m(b, i) max=! X(b, i, k)"
+        "  e(b, k) = exp(X(b, N - 1 - k, k) - m(b, N - 1 - k)) where k in 0:N"
+        "  s(b) +=! e(b, k)  O(b, k) = e(b, k) / s(b)",
+    ),
+    "some powers of a row": (
+        2, "m(i) max=! X(i, k)  e(i, k) = exp(X(i, k) - m(i)) where k in 0:20"
+        "  s(i) +=! e(i, k)  O(i, k) = e(i, k) / s(i)",
+    ),
     "across rows": (2, f"{_POWERS}  s(k) +=! e(i, k)  O(i, k) = e(i, k) / s(k)"),
     "some of a row": (
         2, f"{_POWERS}  s(i) +=! e(i, k) where k in 0:3  O(i, k) = e(i, k) / s(i) where k in 0:3"
@@ -223,3 +241,46 @@ def test_what_is_written_again(number: int) -> None:
     for place in range(number + 1, 4):
         again = [*kernels[:place], replace(kernels[number]), *kernels[place:]]
         assert not is_known(again, sums_of(again, peaks_of(again)))
+
+
+def test_what_is_not_yet_known() -> None:
+    """Before a kernel has run, a loop may have older values in what it writes."""
+    kernels = kernels_of(*WHOLE["rows"])
+    peaks = peaks_of(kernels)
+    sums = sums_of(kernels, peaks)
+    counts = [
+        (len(made_before(n, peaks, kernels)), len(made_before(n, sums, kernels))) for n in range(4)
+    ]
+    assert counts == [(0, 0), (1, 0), (1, 0), (1, 1)]
+    largest, powers, sum, last = kernels
+    assert not sums_of([powers, largest, sum, last], peaks)
+    assert not sums_of([largest, sum, powers, last], peaks)
+
+
+def test_quotients_by_older_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group knows only what is made before a kernel."""
+    graph = ricci.tc.define(f"def f(float(N, K) X) -> (O) {{ {SHARES['of its row']} }}")["f"].graph
+    (group,) = lower(graph, {s: SIZES[s.name] for s in graph.symbols}, Types()).kernels
+    assert isinstance(group, Group)
+    largest, powers, sum, last = group.kernels
+    found = list[emit.Known]()
+    quotients = emit.quotients
+
+    def noting(*given: Any) -> str:
+        found.append(given[5])
+        return quotients(*given)
+
+    monkeypatch.setattr(emit, "quotients", noting)
+    for kernels in ((largest, powers, sum, last), (largest, powers, last, sum)):
+        nest_group.write_group(replace(group, kernels=kernels), {}, FUSED, frozenset())
+    assert set(found[: len(found) // 2]) == {emit.Known.SHARE}
+    assert set(found[len(found) // 2 :]) == {emit.Known.NOTHING}
+
+
+def test_what_is_written_in_part() -> None:
+    """Of what a kernel does not write nothing is known."""
+    kernels = kernels_of(*WHOLE["rows"])
+    target = kernels[0].targets[0]
+    wider = replace(target.tensor, shape=(Const(50, DType.INT),))
+    changed = replace(kernels[0], targets=(replace(target, tensor=wider),))
+    assert peaks_of(kernels) and not peaks_of([changed, *kernels[1:]])

@@ -144,6 +144,7 @@ def test_what_is_no_spread() -> None:
         Binary("min", Binary("add", sum, number(1.0)), number(3.0)),
         Binary("div", number(1.0), Binary("add", sum, number(1.0))),
         Binary("mul", Binary("add", sum, number(1.0)), number(1e-30)),
+        Binary("add", sum, number(1e-19)),  # what it divides may be 1.8e19
     )
     assert spreads_of([mean, replace(spread, results=(Binary("add", sum, number(1.0)),)), last])
     changed = [replace(spread, results=(r,)) for r in results]

@@ -33,7 +33,8 @@ class Known(Enum):
     SHARE = 2
     """None is negative; the divisor is at least 1, or zero as they all are, or NaN."""
     OF_SPREAD = 3
-    """The divisor is positive, and not tiny, or NaN; it is infinite where what is divided is."""
+    """The divisor is positive, and not tiny, or NaN; it is infinite where what is divided is, and
+    else no quotient is."""
 
 
 def quotients(

@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ...ir.loops import Reduce, tensors_written
-from ...ir.nodes import Access, Apply, Binary, Const, Expr, Index, Subscript, Tensor
-from ...ir.rewrite import accesses, children, with_children
+from ...ir.nodes import Access, Apply, Binary, Const, Expr, Index, Subscript, Tensor, integer
+from ...ir.rewrite import accesses, children, free_indices, with_children
 from ...records import replace
 from .emit_quotient import QUOTIENTS
 
 Peaks = Mapping[Tensor, Reduce]
 """Tensors of largest values, and the kernels that find them."""
 Sums = Mapping[Tensor, Reduce]
-"""Tensors of sums of powers, each of which is of one at least, and the kernels that add them up."""
+"""Tensors of sums of powers, and the kernels that add them up: sums of at least 1, or of zeros
+alone, or NaN."""
 
 
 def peaks_of(kernels: Sequence[Reduce]) -> Peaks:
@@ -30,15 +31,25 @@ def sums_of(kernels: Sequence[Reduce], peaks: Peaks) -> Sums:
     its row, over whole rows: one of these powers is 1, or there is NaN among them, or all of them
     are 0. Nothing else is written to the sums, nor to the powers."""
     from_least = {t: k for t, k in peaks.items() if k.initial[0] == Const(-math.inf, t.dtype)}
-    made = [k for k in kernels if _makes_powers(k, from_least)]
-    powers = {k.targets[0].tensor: k for k in made if stays(k, kernels)}
-    return {
-        k.targets[0].tensor: k
-        for k in kernels
-        if _adds(k) and stays(k, kernels)
-        if isinstance(value := k.values[0], Access) and value.tensor in powers
-        if _has_whole_rows(k, value, powers[value.tensor], peaks)
-    }
+    powers, sums = dict[Tensor, Reduce](), dict[Tensor, Reduce]()
+    for kernel in kernels:
+        if not stays(kernel, kernels):
+            continue
+        if _makes_powers(kernel, from_least):
+            powers[kernel.targets[0].tensor] = kernel
+        elif _adds(kernel):
+            value = kernel.values[0]
+            made = powers.get(value.tensor) if isinstance(value, Access) else None
+            if made is not None and _has_whole_rows(kernel, made, peaks):
+                sums[kernel.targets[0].tensor] = kernel
+    return sums
+
+
+def made_before(
+    number: int, known: Mapping[Tensor, Reduce], kernels: Sequence[Reduce]
+) -> dict[Tensor, Reduce]:
+    """What is known before a kernel of a group: loops may have older values in the same tensors."""
+    return {t: k for t, k in known.items() if any(k is x for x in kernels[:number])}
 
 
 def sums_again(sums: Sums, again: Mapping[Tensor, Tensor]) -> Sums:
@@ -69,14 +80,15 @@ def is_at_most_zero(expr: Expr, peaks: Peaks) -> bool:
 
 
 def _finds_largest(kernel: Reduce) -> bool:
-    return kernel.op == "max" and _is_stored(kernel)
+    return kernel.op == "max" and bool(kernel.values) and _is_stored(kernel)
 
 
 def _adds(kernel: Reduce) -> bool:
+    """Whether a kernel adds up its terms, from zero on."""
+    if kernel.op != "add" or not kernel.values:
+        return False
     start = kernel.initial[0]
-    return (
-        kernel.op == "add" and isinstance(start, Const) and start.value == 0 and _is_stored(kernel)
-    )
+    return isinstance(start, Const) and start.value == 0 and _is_stored(kernel)
 
 
 def _is_stored(kernel: Reduce) -> bool:
@@ -85,12 +97,16 @@ def _is_stored(kernel: Reduce) -> bool:
 
 
 def is_plain(kernel: Reduce) -> bool:
-    """Whether a kernel reduces all its terms to one value, of their type."""
+    """Whether a kernel reduces all its terms to one value, of their type, for each element of a
+    tensor."""
     if kernel.condition is not None or len(kernel.targets) != 1:
         return False
     target, terms = kernel.targets[0], kernel.values or kernel.initial
     reads = accesses(*terms)
-    same = target.dtype is terms[0].dtype
+    same = target.dtype is terms[0].dtype and all(
+        s.index.extent == n if isinstance(s.index, Index) else n == integer(1)
+        for s, n in zip(target.subscripts, target.tensor.shape, strict=True)
+    )
     return same and all(s.rule is None for a in (target, *reads) for s in a.subscripts)
 
 
@@ -106,8 +122,9 @@ def stays(kernel: Reduce, kernels: Sequence[Reduce]) -> bool:
 
 
 def _makes_powers(kernel: Reduce, peaks: Peaks) -> bool:
-    """Whether a kernel stores powers of what is exactly zero at the largest element of a row: its
-    elements are read as they are, since what is computed twice may be rounded in two ways."""
+    """Whether a kernel stores powers of elements less the largest of their row, which is exactly
+    zero for that one: they are read as they are, since what is computed twice may be rounded in two
+    ways."""
     plain = not kernel.reduced and not kernel.values and _is_stored(kernel)
     match kernel.initial:
         case (Apply("exp", (Binary("sub", Access(), _) as below,)),) if plain:
@@ -115,22 +132,37 @@ def _makes_powers(kernel: Reduce, peaks: Peaks) -> bool:
     return False
 
 
-def _has_whole_rows(kernel: Reduce, value: Access, powers: Reduce, peaks: Peaks) -> bool:
-    """Whether a kernel adds up, for each point, all powers of one largest element, at least."""
+def _has_whole_rows(kernel: Reduce, powers: Reduce, peaks: Peaks) -> bool:
+    """Whether a kernel adds up, for each point, all powers of one largest element, at least.
+
+    These are along indices of their own, one for each along which the largest is looked for, and as
+    long; the largest is the same along them. The sum has an index of its own for each of them, as
+    long as it, too, in no other subscript.
+    """
     below = cast(Binary, cast(Apply, powers.initial[0]).arguments[0])
-    peak = cast(Access, below.rhs)
+    peak, value = cast(Access, below.rhs), cast(Access, kernel.values[0])
     own = peaks[peak.tensor]
     here = _places(below.lhs, peak, own) or {}
-    row = [here[x] for x in own.reduced if x in here]
-    one = {s.index for s in peak.subscripts}
-    added = {
-        s.index: v.index
-        for s, v in zip(powers.targets[0].subscripts, value.subscripts, strict=True)
-        if isinstance(v.index, Index) and v.index in kernel.reduced
-        if isinstance(s.index, Index) and v.index.extent == s.index.extent
-    }
-    sums = [added.get(cast(Index, x)) for x in row]
-    return one.isdisjoint(row) and None not in sums and len(set(sums)) == len(sums)
+    row = [(here[x], x.extent) for x in own.reduced if x in here]
+    if not all(isinstance(x, Index) and x.extent == extent for x, extent in row):
+        return False
+    indices = {x for x, _ in row}
+    if not indices.isdisjoint(free_indices(*(s.index for s in peak.subscripts))):
+        return False
+    added, others = list[Expr](), list[Expr]()
+    for s, v in zip(powers.targets[0].subscripts, value.subscripts, strict=True):
+        (added if s.index in indices else others).append(v.index)
+        if s.index in indices and not _is_all(v.index, s.index, kernel):
+            return False
+    is_each = len(added) == len(set(added)) == len(row)
+    return is_each and not set(added).intersection(free_indices(*others))
+
+
+def _is_all(index: Expr, own: Expr, kernel: Reduce) -> bool:
+    """Whether an index takes, for each point of a kernel, all values of another one."""
+    if isinstance(index, Index) and isinstance(own, Index):
+        return index in kernel.reduced and index.extent == own.extent
+    return False
 
 
 def is_among(value: Expr, result: Access, kernel: Reduce) -> bool:

@@ -14,8 +14,9 @@ from .group_peaks import is_among, is_plain, stays
 
 Spreads = Mapping[Tensor, Reduce]
 """Tensors of what grows with a sum of squares, and is never tiny, and the kernels that make it."""
-_LEAST = 1e-20
-"""What it is at least: its reciprocal is a normal number."""
+_LEAST = 1e-18
+"""What it is at least: its reciprocal is a normal number, and what it divides no more than the root
+of the largest number, so no quotient of numbers is infinite."""
 
 
 def spreads_of(kernels: Sequence[Reduce]) -> Spreads:

@@ -29,7 +29,7 @@ from .emit_parts import FAIL, Kept
 from .emit_types import width
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
-from .group_peaks import peaks_of, sums_again, sums_of
+from .group_peaks import made_before, peaks_of, sums_again, sums_of
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .group_spreads import spreads_of
 from .kernels import KernelCode, Prepare, Strides
@@ -110,9 +110,8 @@ class _Writer:
         """The kernels that are done piece by piece of each point."""
         self.frame = Frame(strides, target)
         self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
-        self.frame.peaks = peaks_of(group.kernels)
-        self.frame.sums = sums_of(group.kernels, self.frame.peaks)
-        self.frame.spreads = spreads_of(group.kernels)
+        self.peaks = peaks_of(group.kernels)
+        self.sums, self.spreads = sums_of(group.kernels, self.peaks), spreads_of(group.kernels)
         self.late = self._late()
         if self.late is not None:
             self.block = self._late_rows()
@@ -195,6 +194,7 @@ class _Writer:
         texts = [self._part(n) for n in range(len(self.group.kernels))]
         if self.late is not None:
             frame = self.frame.part(_LATE)
+            self._tell(frame, self.late.last)
             frame.sums = sums_again(frame.sums, self.late.again)
             texts.append(self._nest(self.late.kernel, self.late.first, frame, self.late.before))
             self.frame.builder.declarations |= frame.builder.declarations
@@ -225,9 +225,17 @@ class _Writer:
         pieces = -(-CHUNKS_PER_CORE * self.target.cores // outer)
         return min(most, outer * min(pieces, blocks // outer))
 
+    def _tell(self, frame: Frame, number: int) -> None:
+        """What is known of the values that kernels before one have made."""
+        kernels = self.group.kernels
+        frame.peaks = made_before(number, self.peaks, kernels)
+        frame.sums = made_before(number, self.sums, kernels)
+        frame.spreads = made_before(number, self.spreads, kernels)
+
     def _part(self, number: int) -> str:
         """The functions of a kernel."""
         frame = self.frame.part(_name(number))
+        self._tell(frame, number)
         if self.products is None or number not in self.products.plans:
             text = self._nest(self.group.kernels[number], number, frame)
         else:
@@ -290,6 +298,7 @@ class _Writer:
         self.scratch += (-(-size // 64) + 1) * 64
         self.frame.local[side.prepared] = kept
         frame = self.frame.part(name)
+        self._tell(frame, number)
         b, pointer = frame.builder, frame.pointer(side.prepared)
         with b.loop(0, packing.depth.blocks) as loop:
             block = block_at(b, packing.depth, loop.index)
