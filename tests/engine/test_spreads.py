@@ -145,6 +145,10 @@ def test_what_is_no_spread() -> None:
         Binary("div", number(1.0), Binary("add", sum, number(1.0))),
         Binary("mul", Binary("add", sum, number(1.0)), number(1e-30)),
         Binary("add", sum, number(1e-19)),  # what it divides may be 1.8e19
+        Binary("mul", number(2.0), number(3.0)),
+        Binary(  # 0 on the way, in float32
+            "mul", Binary("mul", Binary("add", sum, number(1.0)), number(1e-50)), number(1e30)
+        ),
     )
     assert spreads_of([mean, replace(spread, results=(Binary("add", sum, number(1.0)),)), last])
     changed = [replace(spread, results=(r,)) for r in results]

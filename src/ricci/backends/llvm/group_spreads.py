@@ -56,19 +56,22 @@ def _whole(expr: Expr) -> Expr:
 
 def _least(expr: Expr, sum: Local) -> float:
     """What an expression is at least where a sum is not negative, if it is infinite where that is,
-    and NaN where that is; NaN if it may be less than 0, or is of another kind."""
-    if expr is sum:
-        return 0.0
+    and NaN where that is; NaN if it may be less than 0, or tiny on the way, or is of another
+    kind."""
+    least = math.nan
     match expr:
+        case Local() if expr is sum:
+            return 0.0
         case Local(_, value):
             return _least(value, sum)
         case Apply("sqrt", (value,)):
-            return math.sqrt(_least(value, sum))
-        case Binary(op, Const() as known, value) if op in ("add", "mul"):
+            least = math.sqrt(_least(value, sum))
+        case Binary("add" | "mul" as op, Const() as known, value) if not isinstance(value, Const):
             return _least(Binary(op, value, known), sum)
-        case Binary(op, value, Const(float() as known)) if 0 < known < math.inf:
-            least = _least(value, sum)
-            return {"add": least + known, "mul": least * known, "div": least / known}.get(
-                op, math.nan
-            )
-    return math.nan
+        case Binary("add", value, Const(float() as known)) if 0 < known < math.inf:
+            least = _least(value, sum) + known
+        case Binary("mul", value, Const(float() as known)) if 0 < known < math.inf:
+            least = _least(value, sum) * known
+        case Binary("div", value, Const(float() as known)) if 0 < known < math.inf:
+            least = _least(value, sum) / known
+    return least if least == 0 or least >= _LEAST else math.nan
