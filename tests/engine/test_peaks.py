@@ -12,7 +12,7 @@ import pytest
 import ricci
 from ricci.backends.llvm import emit, mathlib, nest_group
 from ricci.backends.llvm.builder import Builder
-from ricci.backends.llvm.group_peaks import Sums, is_share, made_before, peaks_of, sums_of
+from ricci.backends.llvm.group_peaks import Sums, is_share, known_to, peaks_of, sums_of
 from ricci.backends.llvm.target import Target
 from ricci.dtypes import DType, Types
 from ricci.ir.interpret import interpret
@@ -247,14 +247,15 @@ def test_what_is_not_yet_known() -> None:
     """Before a kernel has run, a loop may have older values in what it writes."""
     kernels = kernels_of(*WHOLE["rows"])
     peaks = peaks_of(kernels)
-    sums = sums_of(kernels, peaks)
-    counts = [
-        (len(made_before(n, peaks, kernels)), len(made_before(n, sums, kernels))) for n in range(4)
-    ]
-    assert counts == [(0, 0), (1, 0), (1, 0), (1, 1)]
     largest, powers, sum, last = kernels
     assert not sums_of([powers, largest, sum, last], peaks)
     assert not sums_of([largest, sum, powers, last], peaks)
+    sums = sums_of(kernels, peaks)
+    late = [largest, powers, last, sum]
+    assert known_to([3], sums, kernels) == sums and not known_to([2], sums, late)
+    assert known_to([3], sums, late) == sums and not known_to([1, 2], sums, late)
+    assert known_to([1, 3], peaks, kernels) == peaks
+    assert not known_to([0, 3], peaks, [powers, largest, sum, last])
 
 
 def test_quotients_by_older_sums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,11 @@ SPREADS = {
     ),
 }
 OTHERS = {
+    "zeros of either sign": (
+        "q(i) +=! (1.0 / (X(i, k) > 0.0 ? X(i, k) : 0.0))"
+        " * (1.0 / (X(i, k) > 0.0 ? X(i, k) : -0.0))"
+        "  d(i) = q(i) * 2.0 + 1.0  O(i, k) = (1.0 / (X(i, k) > 0.0 ? X(i, k) : 0.0)) / d(i)"
+    ),
     "zero": f"{_SQUARES}  d(i) = sqrt(q(i) / 601.0)  O(i, k) = (X(i, k) - m(i)) / d(i)",
     "tiny": f"{_SQUARES}  d(i) = q(i) / 601.0 + 1e-30  O(i, k) = (X(i, k) - m(i)) / d(i)",
     "negative": f"{_SQUARES}  d(i) = q(i) * (-2.0) - 1.0  O(i, k) = (X(i, k) - m(i)) / d(i)",
@@ -146,6 +151,8 @@ def test_what_is_no_spread() -> None:
         Binary("mul", Binary("add", sum, number(1.0)), number(1e-30)),
         Binary("add", sum, number(1e-19)),  # what it divides may be 1.8e19
         Binary("mul", number(2.0), number(3.0)),
+        Binary("mul", Binary("add", sum, number(1e30)), number(1e-46)),  # 0 in float32
+        Binary("div", Binary("add", sum, number(1e17)), number(1e46)),
         Binary(  # 0 on the way, in float32
             "mul", Binary("mul", Binary("add", sum, number(1.0)), number(1e-50)), number(1e30)
         ),

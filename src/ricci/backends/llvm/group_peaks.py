@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from ...ir.loops import Reduce, tensors_written
+from ...ir.loops import Reduce, expressions_of, tensors_written
 from ...ir.nodes import Access, Apply, Binary, Const, Expr, Index, Subscript, Tensor, integer
 from ...ir.rewrite import accesses, children, free_indices, with_children
 from ...records import replace
@@ -45,11 +45,18 @@ def sums_of(kernels: Sequence[Reduce], peaks: Peaks) -> Sums:
     return sums
 
 
-def made_before(
-    number: int, known: Mapping[Tensor, Reduce], kernels: Sequence[Reduce]
+def known_to(
+    readers: Sequence[int], known: Mapping[Tensor, Reduce], kernels: Sequence[Reduce]
 ) -> dict[Tensor, Reduce]:
-    """What is known before a kernel of a group: loops may have older values in the same tensors."""
-    return {t: k for t, k in known.items() if any(k is x for x in kernels[:number])}
+    """What is known to kernels of a group of what they read: before a tensor is made, there may be
+    values of an earlier turn of a loop in it."""
+    older = {
+        a.tensor
+        for n in readers
+        for a in accesses(*expressions_of(kernels[n]))
+        if a.tensor in known and not any(known[a.tensor] is k for k in kernels[:n])
+    }
+    return {t: k for t, k in known.items() if t not in older}
 
 
 def sums_again(sums: Sums, again: Mapping[Tensor, Tensor]) -> Sums:

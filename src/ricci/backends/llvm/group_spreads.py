@@ -46,7 +46,8 @@ def _root(kernel: Reduce) -> Expr | None:
     """What a kernel adds up the squares of, if it does that, from zero on."""
     match kernel.initial, kernel.values:
         case (Const(start),), (Binary("mul", one, other),) if kernel.op == "add" and start == 0:
-            return _whole(one) if one == other else None
+            is_square = one == other and repr(one) == repr(other)  # zeros of either sign are equal
+            return _whole(one) if is_square else None
     return None
 
 
@@ -68,10 +69,15 @@ def _least(expr: Expr, sum: Local) -> float:
             least = math.sqrt(_least(value, sum))
         case Binary("add" | "mul" as op, Const() as known, value) if not isinstance(value, Const):
             return _least(Binary(op, value, known), sum)
-        case Binary("add", value, Const(float() as known)) if 0 < known < math.inf:
+        case Binary("add", value, Const(float() as known)) if _is_near(known):
             least = _least(value, sum) + known
-        case Binary("mul", value, Const(float() as known)) if 0 < known < math.inf:
+        case Binary("mul", value, Const(float() as known)) if _is_near(known):
             least = _least(value, sum) * known
-        case Binary("div", value, Const(float() as known)) if 0 < known < math.inf:
+        case Binary("div", value, Const(float() as known)) if _is_near(known):
             least = _least(value, sum) / known
     return least if least == 0 or least >= _LEAST else math.nan
+
+
+def _is_near(known: float) -> bool:
+    """Whether a constant is a normal number of any type of quotients."""
+    return _LEAST <= known <= 1 / _LEAST

@@ -29,7 +29,7 @@ from .emit_parts import FAIL, Kept
 from .emit_types import width
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
-from .group_peaks import made_before, peaks_of, sums_again, sums_of
+from .group_peaks import known_to, peaks_of, sums_again, sums_of
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .group_spreads import spreads_of
 from .kernels import KernelCode, Prepare, Strides
@@ -194,7 +194,7 @@ class _Writer:
         texts = [self._part(n) for n in range(len(self.group.kernels))]
         if self.late is not None:
             frame = self.frame.part(_LATE)
-            self._tell(frame, self.late.last)
+            self._tell(frame, self.late.first, self.late.last)
             frame.sums = sums_again(frame.sums, self.late.again)
             texts.append(self._nest(self.late.kernel, self.late.first, frame, self.late.before))
             self.frame.builder.declarations |= frame.builder.declarations
@@ -225,12 +225,12 @@ class _Writer:
         pieces = -(-CHUNKS_PER_CORE * self.target.cores // outer)
         return min(most, outer * min(pieces, blocks // outer))
 
-    def _tell(self, frame: Frame, number: int) -> None:
-        """What is known of the values that kernels before one have made."""
+    def _tell(self, frame: Frame, *numbers: int) -> None:
+        """What is known to kernels of the values that those before them have made."""
         kernels = self.group.kernels
-        frame.peaks = made_before(number, self.peaks, kernels)
-        frame.sums = made_before(number, self.sums, kernels)
-        frame.spreads = made_before(number, self.spreads, kernels)
+        frame.peaks = known_to(numbers, self.peaks, kernels)
+        frame.sums = known_to(numbers, self.sums, kernels)
+        frame.spreads = known_to(numbers, self.spreads, kernels)
 
     def _part(self, number: int) -> str:
         """The functions of a kernel."""
