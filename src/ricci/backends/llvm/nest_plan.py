@@ -234,7 +234,8 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
             if of_vectors and plan.rows > 3:
                 plan.vectors = max(1, min(vectors, room // plan.rows))
             elif of_vectors and not _is_heavy(kernel):
-                # few rows have few sums, which wait for one another
+                # few rows have few sums, which wait for one another; three rows of three vectors
+                # need one register more than the half of 16 that sums have elsewhere
                 wider = min(4, (room + room // 8) // plan.rows)
                 if _TILES_OF_ROW * wider <= _vectors_of_row(kernel, plan.vector, plan.lanes):
                     plan.vectors = max(plan.vectors, wider)
