@@ -4,6 +4,7 @@ those that only look so."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -258,24 +259,65 @@ def test_what_is_not_yet_known() -> None:
     assert not known_to([0, 3], peaks, [powers, largest, sum, last])
 
 
-def test_quotients_by_older_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group knows only what is made before a kernel."""
-    graph = ricci.tc.define(f"def f(float(N, K) X) -> (O) {{ {SHARES['of its row']} }}")["f"].graph
-    (group,) = lower(graph, {s: SIZES[s.name] for s in graph.symbols}, Types()).kernels
+def group_of(body: str, sizes: dict[str, int]) -> Group:
+    graph = ricci.tc.define(f"def f(float(N, K) X) -> (O) {{ {body} }}")["f"].graph
+    (group,) = lower(graph, {s: sizes[s.name] for s in graph.symbols}, Types()).kernels
     assert isinstance(group, Group)
-    largest, powers, sum, last = group.kernels
-    found = list[emit.Known]()
+    return group
+
+
+def known_in(group: Group, order: str, monkeypatch: pytest.MonkeyPatch) -> set[emit.Known]:
+    """What is known of quotients in the code of a group whose kernels come in another order, as
+    those of a loop may, by the names of what they write."""
+    made = {k.targets[0].tensor.name.rpartition(".")[2]: k for k in group.kernels}
+    found = set[emit.Known]()
     quotients = emit.quotients
 
     def noting(*given: Any) -> str:
-        found.append(given[5])
+        found.add(given[5])
         return quotients(*given)
 
-    monkeypatch.setattr(emit, "quotients", noting)
-    for kernels in ((largest, powers, sum, last), (largest, powers, last, sum)):
-        nest_group.write_group(replace(group, kernels=kernels), {}, FUSED, frozenset())
-    assert set(found[: len(found) // 2]) == {emit.Known.SHARE}
-    assert set(found[len(found) // 2 :]) == {emit.Known.NOTHING}
+    with monkeypatch.context() as patch:
+        patch.setattr(emit, "quotients", noting)
+        ordered = replace(group, kernels=tuple(made[n] for n in order))
+        nest_group.write_group(ordered, {}, FUSED, frozenset())
+    return found
+
+
+def test_quotients_by_older_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group knows only what is made before a kernel."""
+    known = partial(known_in, group_of(SHARES["of its row"], SIZES), monkeypatch=monkeypatch)
+    assert known(order="mesO") == {emit.Known.SHARE}
+    assert known(order="meOs") == {emit.Known.NOTHING}
+    spread = "m(i) +=! X(i, k)  d(i) +=! (X(i, k) - m(i)) * (X(i, k) - m(i))"
+    spread = f"{spread}  e(i) = d(i) + 1.0  O(i, k) = (X(i, k) - m(i)) / e(i)"
+    known = partial(known_in, group_of(spread, SIZES), monkeypatch=monkeypatch)
+    assert known(order="meO") == {emit.Known.OF_SPREAD}
+    assert known(order="mOe") == {emit.Known.NOTHING}
+
+
+def test_powers_of_older_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = group_of(SHARES["of its row"], SIZES)
+    called = set()
+    function = mathlib.function
+
+    def noting(b: Builder, name: str, *rest: Any) -> str:
+        called.add(name)
+        return function(b, name, *rest)
+
+    monkeypatch.setattr(mathlib, "function", noting)
+    for order, name in (("mesO", mathlib.EXP_BELOW), ("emsO", "exp")):
+        called.clear()
+        known_in(group, order, monkeypatch)
+        assert called == {name}
+
+
+def test_two_kernels_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last kernel of a row is done with another one of the next: what that reads is older."""
+    body = f"{_POWERS}  s(i) +=! e(i, k)  l(i, k) = exp(e(i, k) / s(i))"
+    group = group_of(f"{body}  p(i) +=! l(i, k)  O(i, k) = l(i, k) / p(i)", {"N": 4096, "K": 8192})
+    assert emit.Known.SHARE in known_in(group, "meslpO", monkeypatch)
+    assert known_in(group, "melspO", monkeypatch) == {emit.Known.NOTHING}
 
 
 def test_what_is_written_in_part() -> None:

@@ -4,6 +4,7 @@ only look so."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,11 @@ def test_what_is_no_spread() -> None:
         Binary("mul", Binary("add", sum, number(1.0)), number(1e-30)),
         Binary("add", sum, number(1e-19)),  # what it divides may be 1.8e19
         Binary("mul", number(2.0), number(3.0)),
+        reduce(  # 0 on the way, by factors that are not tiny
+            lambda x, factor: Binary("mul", x, number(factor)),
+            [1e-17] * 3 + [1e17] * 3,
+            Binary("add", sum, number(1.0)),
+        ),
         Binary("mul", Binary("add", sum, number(1e30)), number(1e-46)),  # 0 in float32
         Binary("div", Binary("add", sum, number(1e17)), number(1e46)),
         Binary(  # 0 on the way, in float32
