@@ -46,17 +46,13 @@ def sums_of(kernels: Sequence[Reduce], peaks: Peaks) -> Sums:
 
 
 def known_to(
-    readers: Sequence[int], known: Mapping[Tensor, Reduce], kernels: Sequence[Reduce]
+    reader: int, known: Mapping[Tensor, Reduce], kernels: Sequence[Reduce]
 ) -> dict[Tensor, Reduce]:
-    """What is known to kernels of a group of what they read: before a tensor is made, there may be
+    """What is known to a kernel of a group of what it reads: before a tensor is made, there may be
     values of an earlier turn of a loop in it."""
-    older = {
-        a.tensor
-        for n in readers
-        for a in accesses(*expressions_of(kernels[n]))
-        if a.tensor in known and not any(known[a.tensor] is k for k in kernels[:n])
-    }
-    return {t: k for t, k in known.items() if t not in older}
+    read = {a.tensor for a in accesses(*expressions_of(kernels[reader]))}
+    made = {t for k in kernels[:reader] for t in tensors_written(k)}
+    return {t: k for t, k in known.items() if t in made or t not in read}
 
 
 def sums_again(sums: Sums, again: Mapping[Tensor, Tensor]) -> Sums:

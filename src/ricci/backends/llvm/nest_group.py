@@ -194,7 +194,7 @@ class _Writer:
         texts = [self._part(n) for n in range(len(self.group.kernels))]
         if self.late is not None:
             frame = self.frame.part(_LATE)
-            self._tell(frame, self.late.first, self.late.last)
+            self._tell(frame, self.late.first)  # the last reads nothing that is older
             frame.sums = sums_again(frame.sums, self.late.again)
             texts.append(self._nest(self.late.kernel, self.late.first, frame, self.late.before))
             self.frame.builder.declarations |= frame.builder.declarations
@@ -225,12 +225,12 @@ class _Writer:
         pieces = -(-CHUNKS_PER_CORE * self.target.cores // outer)
         return min(most, outer * min(pieces, blocks // outer))
 
-    def _tell(self, frame: Frame, *numbers: int) -> None:
-        """What is known to kernels of the values that those before them have made."""
+    def _tell(self, frame: Frame, number: int) -> None:
+        """What is known to a kernel of the values that those before it have made."""
         kernels = self.group.kernels
-        frame.peaks = known_to(numbers, self.peaks, kernels)
-        frame.sums = known_to(numbers, self.sums, kernels)
-        frame.spreads = known_to(numbers, self.spreads, kernels)
+        frame.peaks = known_to(number, self.peaks, kernels)
+        frame.sums = known_to(number, self.sums, kernels)
+        frame.spreads = known_to(number, self.spreads, kernels)
 
     def _part(self, number: int) -> str:
         """The functions of a kernel."""
