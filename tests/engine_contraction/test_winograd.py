@@ -141,6 +141,12 @@ def test_random_convolutions() -> None:
     assert any(plan.channels > 128 for plan in plans)
     assert {plan.late for plan in plans} == {True, False}
     assert any(plan.by_lanes and size_of(plan.lanes.number) > 1 for plan in plans)
+    left_out = [plan for plan in plans if plan.products < plan.tiles * plan.points]
+    for axis in ("line", "row"):
+        for stride in (1, 2):
+            some = [plan for plan in left_out if getattr(plan, axis).stride == stride]
+            assert {plan.late for plan in some} == {True, False}
+            assert {plan.along_channels for plan in some} == {True, False}
 
 
 def test_random_convolutions_of_more_terms() -> None:
@@ -193,10 +199,64 @@ def test_filters_that_are_made_late_are_asked_for_during_products(cpu: str, late
     assert ("getelementptr i8, ptr %k.e" in text) == asked
 
 
+@pytest.mark.parametrize(
+    ("stride", "image", "tall", "products"),
+    [
+        (1, (7, 7), 0, (3 * 4 + 3) ** 2),
+        (2, (14, 14), 0, (3 * 4 + 2 * 3) ** 2),
+        (1, (6, 7), 0, (4 * 3) * (3 * 4 + 3)),
+        (2, (10, 16), 0, (3 * 3 + 2 * 2) * (5 * 4)),
+        (1, (3, 3), 0, (3 * 2 + 1) ** 2),
+        (1, (7, 7), 2, (4 * 2) * (3 * 4 + 3)),
+    ],
+    ids=["both", "stride 2", "rows", "lines", "few", "not in blocks"],
+)
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize("layout", ["along rows", "along channels"])
+def test_products_that_only_a_missing_result_needs_are_left_out(
+    stride: int, image: tuple[int, int], tall: int, products: int, late: bool, layout: str
+) -> None:
+    case = convolution(1, (96, 40), image, 3, pad=1, stride=stride)
+    lines, rows = image
+    channels_last = (lines * rows * 96, 1, rows * 96, 96)
+    strides = {case.inputs[0]: channels_last} if layout == "along channels" else {}
+    target = replace(HOST, l2=1 << (12 if late else 26))
+    schedule = Winograd("right", 5, 2, tall, 0, 0)
+    form = form_of(case.kernel, strides)
+    assert form is not None
+    plan = plan_of(form, schedule, strides, target, case.constant)
+    assert isinstance(plan, WinogradPlan)
+    assert plan.products == products
+    assert (plan.late, plan.along_channels) == (late, layout == "along channels")
+    compare(case, schedule, strides, target)
+
+
+@pytest.mark.parametrize(("stride", "sums"), [(1, 12), (2, 7)])
+def test_only_sums_of_a_filter_are_made_late(stride: int, sums: int) -> None:
+    """Tiles read the filter's own elements where these are, nine rows apart."""
+    case = convolution(1, (96, 32), (12, 12), 3, pad=1, stride=stride)
+    target = replace(ZEN_5, l2=1 << 12)
+    text = follow(case.kernel, Winograd("right", 5, 2, 0, 0, 0), {}, target, case.constant).text
+    made = text[text.index("define internal void @kernel.winograd.filters") :]
+    made = made[: made.index("ret void")]
+    assert made.count("store <16 x float>") == sums
+    heads = [line for line in text.splitlines() if line.startswith("define") and ".tile." in line]
+    assert {f".by{9 * 32}" in head for head in heads} == {True, False}
+
+
+def test_an_item_may_fill_the_second_cache_where_a_core_is_fed() -> None:
+    """All tiles of an image in an item: sums of filters are made twice, not four times."""
+    case = convolution(1, (256, 256), (14, 14), 3, pad=1)
+    for target, tall in ((ZEN_5, 7), (TWO_UNITS, 4)):
+        chosen = choose(case.kernel, {}, replace(target, l2=1 << 20), case.constant)
+        assert isinstance(chosen, Winograd)
+        assert (chosen.tall, chosen.wide) == (tall, 7)
+
+
 def test_few_cycles_saved_are_not_worth_much_memory() -> None:
-    """One image of 256 channels: sums of filters take 1.8 MB more than these. Eight use them."""
+    """One image of 512 channels: sums of filters take 7.3 MB more than these. Eight use them."""
     for batch in (1, 8):
-        case = convolution(batch, (256, 256), (28, 28), 3, pad=1, stride=2)
+        case = convolution(batch, (512, 512), (28, 28), 3, pad=1, stride=2)
         chosen = choose(case.kernel, {}, ZEN_5, case.constant)
         assert isinstance(chosen, Winograd) == (batch == 8)
 

@@ -80,6 +80,12 @@ def equal_pieces(extent: int, step: int) -> list[tuple[int, int]]:
     return [(n, s) for n, s in pieces if n and s]
 
 
+def even_pieces(extent: int, most: int) -> list[tuple[int, int]]:
+    """The same of pieces that are no longer than `most`, and nearly as long as each other."""
+    count = -(-extent // most)
+    return equal_pieces(extent, -(-extent // count))
+
+
 def _cycles(rows: int, vectors: int, target: Target) -> float:
     """Cycles of one k of a tile: multiply-adds, their latency, or loads; a little for the loop."""
     work = multiply_adds(rows, vectors, target)

@@ -63,6 +63,7 @@ class Tile:
     @property
     def name(self) -> str:
         place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
+        place += "" if self.b_step == self.vectors * self.lanes else f".by{self.b_step}"
         part = f".partial{self.stored or ''}" if self.partial else ""
         masked = f".masked{self.read or ''}" if self.masked else ""
         kind = masked + part + ".beside" * bool(self.beside)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
 from ...dtypes import DType
 from ...ir.nodes import Tensor
 from .contraction_form import Form
-from .contraction_tiles import equal_pieces, multiply_adds, tiles
+from .contraction_tiles import equal_pieces, even_pieces, multiply_adds, tiles
 from .emit_access import extent_of
 from .emit_types import width
 from .kernels import Strides
@@ -28,7 +29,7 @@ from .winograd_plan import (
 
 _GAIN = {False: 1.0, True: 1.05}
 """How many times faster it must be, since sums and differences lose a bit, by whether a core is
-wide: where it is not, other ways take longer than they are estimated."""
+wide and not fed: where that is not so, other ways take longer than they are estimated."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -39,8 +40,8 @@ rows, and for that of a product which goes into results."""
 _BESIDE, _SHORT = 0.4, 0.5
 """The part of these that they take where whole vectors are added beside multiply-adds, and else
 where vectors have 32 bytes."""
-_FILTER = 45.0
-"""Cycles for 16 vectors of sums and differences of a filter."""
+_FILTER, _SUM = 17.0, 1.75
+"""Cycles for a vector of a filter, and for each of its sums and differences."""
 _CALL = 40.0
 """Cycles around a register tile."""
 _STORE, _TURN = 8.0, 120.0
@@ -50,9 +51,10 @@ _BYTES, _COLD = 8.0, 2.5
 time, when they also take memory."""
 _NEAR = 0.75
 """The part of a core's cache that an item may fill so that all stays there."""
-_ROOM = {False: 1.75, True: _NEAR}
+_ROOM, _FED = {False: 1.75, True: _NEAR}, 1.5
 """How many times the cache an item may fill, by whether vectors are longer than 32 bytes: where
-they are not, products take so long that what does not stay is brought meanwhile."""
+they are not, products take so long that what does not stay is brought meanwhile. The same where a
+core is fed while it computes: what an item fills does not matter there up to that."""
 _KEPT = {False: 1.2, True: 1.0}
 """How many times the cycles sums of filters that are kept may take that items can make: they are 16
 elements in memory for nine."""
@@ -87,7 +89,10 @@ def choose_winograd(
             continue
         for s, w, cycles in _ways(f, side, strides, target):
             kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
-            if cycles * _GAIN[target.wide] < most and _more(w) < (most - cycles) * _MEMORY:
+            if (
+                cycles * _GAIN[target.wide and not target.is_fed] < most
+                and _more(w) < (most - cycles) * _MEMORY
+            ):
                 found.append((cycles * kept, len(found), s))
     return min(found)[2] if found else None
 
@@ -102,6 +107,7 @@ def _ways(
 ) -> Iterator[tuple[Winograd, WinogradPlan, float]]:
     """Ways to compute it, and until when."""
     shapes = _shapes(extent_of(f.lane), target, f.form.dtype)
+    room = target.l2 * (_FED if target.is_fed else _ROOM[target.long])
     for tall, wide in _blocks(f.line, f.row):
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
@@ -110,7 +116,7 @@ def _ways(
         for vectors, heights in shapes.items():
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, heights[0], vectors, block, target)
-                if _held(w) <= target.l2 * _ROOM[target.long]:
+                if _held(w) <= room:
                     rows, cycles = _until_done(w, heights, made, target)
                     schedule = Winograd(side, rows, vectors, tall, wide, block)
                     yield schedule, w, cycles
@@ -149,9 +155,11 @@ def _lane_blocks(extent: int, panel: int) -> Iterator[int]:
     yield from (extent // n for n in range(2, panels + 1) if panels % n == 0)
 
 
-def _held(w: WinogradPlan) -> int:
+def _held(w: WinogradPlan) -> float:
     """Bytes of what an item makes."""
-    return sum(w.scratch) * width(w.plan.form.dtype)
+    box, elements, products, *others = w.scratch
+    part = w.products / (w.points * w.tiles)
+    return (box + (elements + products) * part + sum(others)) * width(w.plan.form.dtype)
 
 
 def _until_done(
@@ -181,10 +189,12 @@ def _item(w: WinogradPlan, made: float, products: float, target: Target) -> floa
     for times, wide in _panels(w):
         cycles += times * w.tiles * wide * w.points * _RESULTS * _part(target)
         cycles += times * w.tall * TILE * _storing(w, wide) * target.slower
-    cycles += vectors * w.channels * _FILTER * target.slower * w.late
+    if w.late:
+        cycles += vectors * w.channels * (_FILTER + _SUM * len(w.late_sums)) * target.slower
     held, near = _held(w), target.l2 * _NEAR
-    cycles += max(held - near, 0.0) / _SPILLED
-    cycles *= 1.0 + held / target.l2 / 16 * target.units
+    if not target.is_fed:
+        cycles += max(held - near, 0.0) / _SPILLED
+        cycles *= 1.0 + held / target.l2 / 16 * target.units
     if w.panels * bytes_of + held <= near:
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
@@ -221,10 +231,12 @@ def _storing(w: WinogradPlan, vectors: int) -> float:
 def _products(w: WinogradPlan, height: int, target: Target) -> float:
     """Cycles of the products of an item by register tiles of so many rows."""
     cycles, latency = 0.0, target.accumulators * 0.8
-    pieces = equal_pieces(w.tiles, min(height, w.tiles))
-    for panels, vectors in _panels(w):
-        for times, rows in pieces:
-            loads = (rows + vectors) * target.slower
-            most = max(multiply_adds(rows, vectors, target), latency, loads)
-            cycles += panels * times * (w.channels * (most / 2 + 0.8) + _CALL)
-    return w.points * cycles
+    for down, across in itertools.product(w.down, w.across):
+        points, tiles = down.count * across.count, down.tiles * across.tiles
+        pieces = even_pieces(tiles, min(height, w.tiles))
+        for panels, vectors in _panels(w):
+            for times, rows in pieces:
+                loads = (rows + vectors) * target.slower
+                most = max(multiply_adds(rows, vectors, target), latency, loads)
+                cycles += points * panels * times * (w.channels * (most / 2 + 0.8) + _CALL)
+    return cycles

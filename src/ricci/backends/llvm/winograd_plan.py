@@ -13,16 +13,19 @@ convolutional neural networks, 2016, section 4). Done along y and x, four result
 for each c instead of 36. Where a result is two elements from the next, the filter's ends see each
 second element and its middle those between, and two results need five products instead of six:
 
-    B d = (d0 - d2, d2, d4 - d2, d1, d3)
-    G g = (g0, g0 + g2, g2, g1, g1)
-    A m = (m0 + m1 + m3, m1 + m2 + m4)
+    B d = (d0 - d2, d1, d2, d3, d4 - d2)
+    G g = (g0, g1, g0 + g2, g1, g2)
+    A m = (m0 + m1 + m2, m2 + m3 + m4)
 
 Four results take 25 products, with 16 sums of the filter. B d is computed once for all results with
 other g, and A once for all c; so what remains are 16 or 25 products of matrices, of tiles x c by
-c x lanes, the lanes being the index that only the constant g gives to the result. `G g` is arranged
-in panels ahead of time; or g is, where it does not stay in a core's cache and each panel is read
-once a call. Then `G g` is made when it is needed, for a stretch of channels: nine elements come
-from far away, not 16.
+c x lanes, the lanes being the index that only the constant g gives to the result. Of the last tile
+along an odd number of results one of two is there, and products that only the other needs are left
+out (`Points`).
+
+`G g` is arranged in panels ahead of time; or g is, where it does not stay in a core's cache and
+each panel is read once a call. Then `G g` is made when it is needed, for a stretch of channels:
+nine elements come from far away, not 16. Those of G g that are elements of g are read in place.
 
 Longer filters are sums of such of three, as if they were more channels: 5 values are 3 and 2, the
 third of which counts as zero, so that 5 by 5 takes 64 products in place of 100. And so are other
@@ -31,6 +34,7 @@ indices of the sum, as the third direction of a filter in space.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from ...ir import shapes
@@ -98,6 +102,15 @@ class Axis:
         """Elements that a tile reads, and products of it."""
         return self.pitch - self.stride + TAPS
 
+    @property
+    def kinds(self) -> tuple[tuple[int, int, int, int | None], ...]:
+        """Products of a tile by what is multiplied: the first and how many, the number of the
+        filter's sum (that of each next one follows), and, where these are no sums but elements of
+        the filter, of which. The last kind is what only the second result needs."""
+        if self.stride == 1:
+            return (0, 1, 0, 0), (1, 2, 1, None), (3, 1, 3, 2)
+        return (0, 2, 0, 0), (2, 1, 3, None), (3, 2, 1, 1)
+
     def result(self, b: Builder, tile: str) -> str:
         """The first result of a tile."""
         if self.dilation == 1:
@@ -114,6 +127,21 @@ class Axis:
     def extent(self, access: Access) -> int:
         """How many elements the tensor has along it."""
         return shape_of(access.tensor.shape)[self.dimension]
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Products of tiles, one after the other along an axis, that are alike."""
+
+    begin: int
+    count: int
+    tiles: int
+    """Tiles of an item along the axis that have such products."""
+    sums: int
+    """The number of the first one's sum of the filter; the next follow."""
+    tap: int | None
+    """The element of the filter that the first is multiplied by, the next follow; if it is a sum,
+    None."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +211,33 @@ class WinogradPlan:
 
     @property
     def points(self) -> int:
-        """Products for a tile."""
+        """Products for a whole tile."""
         return self.line.points * self.row.points
+
+    @cached_property
+    def down(self) -> tuple[Points, ...]:
+        """Products along lines."""
+        return _points(self.line, self.lines, self.tall)
+
+    @cached_property
+    def across(self) -> tuple[Points, ...]:
+        """Products along rows."""
+        return _points(self.row, self.rows, self.wide)
+
+    @cached_property
+    def late_sums(self) -> list[tuple[int, int]]:
+        """Sums of the filter that are made late: the others are elements of it."""
+        given = [
+            {p.sums + n for p in points if p.tap is not None for n in range(p.count)}
+            for points in (self.down, self.across)
+        ]
+        every = itertools.product(range(SUMS), range(SUMS))
+        return [(i, j) for i, j in every if i not in given[0] or j not in given[1]]
+
+    @cached_property
+    def products(self) -> int:
+        """Products of an item for each channel and lane."""
+        return _products(self.down) * _products(self.across)
 
     @cached_property
     def pitch(self) -> int:
@@ -250,7 +303,7 @@ class WinogradPlan:
         return -(-self.channels // -(-self.channels // most))
 
     def late_matrix(self, vectors: int) -> int:
-        """The same of the 16 matrices of filters that an item makes for a panel."""
+        """The same of the 16 matrices of filters, of which an item makes some for a panel."""
         lanes = self.plan.lanes
         return _odd(self.stretch * vectors * lanes, lanes)
 
@@ -282,6 +335,20 @@ class WinogradPlan:
         filters = SUMS * SUMS * self.late_matrix(self.plan.vectors) * self.late
         matrices, sums = self.points * self.matrix, self.points * self.sums
         return self.box.elements, matrices, sums, results, filters
+
+
+def _points(axis: Axis, cut: Cut, tiles: int) -> tuple[Points, ...]:
+    """Products along an axis of an item that has so many tiles."""
+    odd = axis.dilation == 1 and extent_of(axis.own) % TILE == 1
+    short = odd and extent_of(cut.number) == 1
+    *both, second = axis.kinds
+    found = [Points(begin, count, tiles, sums, tap) for begin, count, sums, tap in both]
+    begin, count, sums, tap = second
+    return (*found, Points(begin, count, tiles - short, sums, tap))
+
+
+def _products(points: tuple[Points, ...]) -> int:
+    return sum(p.count * p.tiles for p in points)
 
 
 def _odd(elements: int, lanes: int) -> int:

@@ -30,7 +30,7 @@ from .emit_memory import prefetch
 from .emit_types import scalar_type, splat, tag, width, with_lanes
 from .kernels import KernelCode, Prepare, Strides
 from .packing import evaluate, store_step
-from .winograd_plan import TAPS, TILE, Axis, WinogradPlan
+from .winograd_plan import SUMS, TAPS, TILE, Axis, WinogradPlan
 
 Values = Sequence[str]
 Square = Sequence[Values]
@@ -55,14 +55,14 @@ class _Arithmetic:
     def of_elements(self, d: Values) -> list[str]:
         """B d."""
         if self.apart:
-            return [self.sub(d[0], d[2]), d[2], self.sub(d[4], d[2]), d[1], d[3]]
+            return [self.sub(d[0], d[2]), d[1], d[2], d[3], self.sub(d[4], d[2])]
         sides = self.add(d[1], d[2]), self.sub(d[2], d[1])
         return [self.sub(d[0], d[2]), *sides, self.sub(d[1], d[3])]
 
     def of_products(self, m: Values) -> list[str]:
         """A m."""
         if self.apart:
-            return [self.add(m[n], self.add(m[n + 1], m[n + 3])) for n in range(2)]
+            return [self.add(m[0], self.add(m[1], m[2])), self.add(m[2], self.add(m[3], m[4]))]
         return [
             self.add(m[0], self.add(m[1], m[2])),
             self.sub(self.sub(m[1], m[2]), m[3]),
@@ -72,7 +72,7 @@ class _Arithmetic:
         """G g."""
         ends = self.add(g[0], g[2])
         if self.apart:
-            return [g[0], ends, g[2], g[1]]
+            return [*g, ends]
         middle = [self.add(ends, g[1]), self.sub(ends, g[1])]
         return [g[0], *(self.b.op(f"fmul {self.full} {x}, {half}") for x in middle), g[2]]
 
@@ -137,20 +137,34 @@ class _Input:
     def _at(self, pointer: str, offset: str | int) -> str:
         return element(self.b, self.scalar, pointer, str(offset))
 
-    def _store(self, square: Square, to: str) -> None:
-        """One vector for each of the matrices."""
+    def _places(self, y: str, x: str, start: str = "0") -> dict[int, str]:
+        """Where a tile's elements are in a matrix, by the tiles of its lines."""
+        b, w = self.b, self.w
+        found = {}
+        for tiles in {p.tiles for p in w.across}:
+            tile = plus(b, times(b, y, tiles), x)
+            place = times(b, tile, w.steps[0])
+            found[tiles] = self._at("%v", plus(b, start, place))
+        return found
+
+    def _store(self, square: Square, to: dict[int, str], offset: str = "0") -> None:
+        """One vector for each of the matrices. What only a second result needs of a tile that has
+        one is stored, too: where the next tile's is stored later, or no product reads it."""
         found = both_ways(self.b, self.full, self.w, square, _Arithmetic.of_elements)
-        for number, value in enumerate(x for row in found for x in row):
-            _store(self.b, self.w, value, self._at(to, number * self.w.matrix), self.full)
+        tiles = [p.tiles for p in self.w.across for _ in range(p.count)]
+        for i, values in enumerate(found):
+            for j, (value, count) in enumerate(zip(values, tiles, strict=True)):
+                number = i * self.w.row.points + j
+                at = self._at(self._at(to[count], offset), number * self.w.matrix)
+                _store(self.b, self.w, value, at, self.full)
 
     def _along_channels(self) -> None:
         b, w = self.b, self.w
         with b.loop(0, w.tall) as y, b.loop(0, w.wide) as x:
-            tile = plus(b, times(b, y.index, w.wide), x.index)
             line, row = w.line.result(b, y.index), w.row.result(b, x.index)
             corner = times(b, line, w.line.stride * self.down)
             at = self._at("%d", plus(b, corner, times(b, row, w.row.stride * self.right)))
-            to = self._at("%v", times(b, tile, w.pitch))
+            to = self._places(y.index, x.index)
             points = range(w.line.points), range(w.row.points)
             down, right = self.down * w.line.dilation, self.right * w.row.dilation
             inner = [[self._at(at, i * down + j * right) for j in points[1]] for i in points[0]]
@@ -190,14 +204,14 @@ class _Input:
     def _or_zeros(self, pointer: str, condition: str) -> str:
         return self.b.op(f"select i1 {condition}, ptr {pointer}, ptr {_ZEROS}")
 
-    def _channels(self, pointers: Square, to: str) -> None:
+    def _channels(self, pointers: Square, to: dict[int, str]) -> None:
         """All channels of a tile, whose elements are at some places."""
         b = self.b
         with b.loop(0, extent_of(self.w.channel), self.lanes) as c:
             square = [
                 [_load(b, self.full, self._at(p, c.index), self.w) for p in row] for row in pointers
             ]
-            self._store(square, self._at(to, c.index))
+            self._store(square, to, c.index)
 
     def _along_rows(self) -> None:
         """The vectors are every second element of a row, or fourth. Those of the last tiles hold
@@ -207,16 +221,17 @@ class _Input:
         with b.loop(0, extent_of(w.channel)) as c, b.loop(0, w.tall) as y:
             line = times(b, w.line.result(b, y.index), w.line.stride * self.down)
             start = plus(b, times(b, c.index, deep), line)
-            tile = plus(b, times(b, c.index, w.pitch), times(b, y.index, w.wide))
+            first = times(b, c.index, w.pitch)
             lines = self._there(w.line, "%y", y.index) if w.in_place else ["true"] * w.line.points
             if w.wide <= _UNROLLED * self.lanes:
                 for x in range(0, w.wide, self.lanes):
-                    self._rows(start, tile, str(x), lines)
+                    self._rows(start, self._places(y.index, str(x), first), str(x), lines)
             else:
                 with b.loop(0, w.wide, self.lanes) as loop:
-                    self._rows(start, tile, loop.index, lines)
+                    to = self._places(y.index, loop.index, first)
+                    self._rows(start, to, loop.index, lines)
 
-    def _rows(self, start: str, tile: str, x: str, lines: Sequence[str]) -> None:
+    def _rows(self, start: str, to: dict[int, str], x: str, lines: Sequence[str]) -> None:
         """The tiles of a vector, from number `x` of a line on."""
         b, row, down = self.b, self.w.row, self.w.line.dilation * self.down
         at = self._at("%d", plus(b, start, times(b, x, row.pitch)))
@@ -226,7 +241,7 @@ class _Input:
             every = range(0, row.points, row.pitch)
             found = [v for first in every for v in self._apart(line, x, first, row.pitch, there)]
             square.append(found[: row.points])
-        self._store(square, self._at("%v", plus(b, tile, x)))
+        self._store(square, to)
 
     def _apart(self, at: str, x: str, first: int, step: int, there: str) -> list[str]:
         """The elements of a row from a place on, so many vectors: of those that are `step` apart,
@@ -271,28 +286,41 @@ class _Input:
 
 
 def write_output(w: WinogradPlan, vectors: int) -> str:
-    """The function of `%m`, the products of a line of tiles, and `%c`, their results: two lines
-    that follow on one another."""
+    """The function of `%m`, the products of all tiles, and `%c`, the results of line `%y` of these:
+    two lines that follow on one another. A product that a tile lacks, since it has one result, is
+    read in the first tile; what comes of that is not there."""
     name = output_function(vectors)
-    b = Builder(name, "ptr noalias readonly %m, ptr noalias %c", "internal void", "noinline")
+    heading = "ptr noalias readonly %m, ptr noalias %c, i64 %y"
+    b = Builder(name, heading, "internal void", "noinline")
     (full, scalar), panel = _types(w), w.plan.panel
     with b.loop(0, w.wide) as x, b.loop(0, vectors * w.plan.lanes, w.plan.lanes) as v:
-        at = element(b, scalar, "%m", plus(b, times(b, x.index, panel), v.index))
-        square = [
-            [
-                _load(b, full, element(b, scalar, at, str((w.row.points * i + j) * w.sums)), w)
-                for j in range(w.row.points)
-            ]
-            for i in range(w.line.points)
-        ]
+        square: list[list[str]] = []
+        for down in (p for p in w.down for _ in range(p.count)):
+            line, values = _there(b, "%y", down.tiles, w.tall), list[str]()
+            for across in (p for p in w.across for _ in range(p.count)):
+                row = _there(b, x.index, across.tiles, w.wide)
+                tile = plus(b, times(b, line, across.tiles), row)
+                at = element(b, scalar, "%m", plus(b, times(b, tile, panel), v.index))
+                number = len(square) * w.row.points + len(values)
+                at = element(b, scalar, at, str(number * w.sums))
+                values.append(_load(b, full, at, w))
+            square.append(values)
         place = times(b, w.row.result(b, x.index), panel)
         to = element(b, scalar, "%c", plus(b, place, v.index))
-        for i, row in enumerate(both_ways(b, full, w, square, _Arithmetic.of_products)):
-            for j, value in enumerate(row):
+        for i, found in enumerate(both_ways(b, full, w, square, _Arithmetic.of_products)):
+            for j, value in enumerate(found):
                 offset = (i * TILE * w.wide + j * w.row.dilation) * panel
                 _store(b, w, value, element(b, scalar, to, str(offset)))
     b.line("ret void")
     return b.text()
+
+
+def _there(b: Builder, tile: str, tiles: int, most: int) -> str:
+    """The number of a tile of `most`, or the first if only so many have the product."""
+    if tiles == most:
+        return tile
+    some = b.pure(f"icmp slt i64 {tile}, {tiles}", tile)
+    return b.pure(f"select i1 {some}, i64 {tile}, i64 0", some, tile)
 
 
 def _types(w: WinogradPlan, lanes: int = 0) -> tuple[str, str]:
@@ -391,8 +419,8 @@ def filter_function(vectors: int) -> str:
 
 
 def write_late_filters(w: WinogradPlan, vectors: int) -> str:
-    """The function of `%g`, a panel's elements of `%n` channels, and `%u`, the matrices of their
-    sums."""
+    """The function of `%g`, a panel's elements of `%n` channels, and `%u`, the matrices of those of
+    their sums that are no elements."""
     b = Builder(
         filter_function(vectors),
         "ptr noalias readonly %g, ptr noalias %u, i64 %n",
@@ -414,8 +442,9 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
         ]
         found = both_ways(b, full, w, square, lambda a, g: a.of_filter(g, half))
         to = element(b, scalar, "%u", plus(b, times(b, c.index, stride), v.index))
-        for number, value in enumerate(x for row in found for x in row):
-            _store(b, w, value, element(b, scalar, to, str(number * w.late_matrix(vectors))))
+        for i, j in w.late_sums:
+            at = element(b, scalar, to, str((SUMS * i + j) * w.late_matrix(vectors)))
+            _store(b, w, found[i][j], at)
     b.line("ret void")
     return b.text()
 

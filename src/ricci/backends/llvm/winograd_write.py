@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from ...ir.nodes import Subscript, integer
-from ...records import replace
+from ...records import dataclass, replace
 from . import contraction_transpose as transpose
 from .contraction_form import size
 from .contraction_plan import batch_of
 from .contraction_results import call_results_of, goes_past, write_results_of, write_turning
 from .contraction_sides import aligned, batch_places, element, mark_written
-from .contraction_space import Space, chunk_range, decode, minus, plus, smin, times
-from .contraction_tiles import equal_pieces
+from .contraction_space import Space, chunk_range, decode, minus, plus, times
+from .contraction_tiles import equal_pieces, even_pieces
 from .emit import Frame, Place
 from .emit_access import extent_of
 from .emit_types import scalar_type, width
@@ -23,7 +24,7 @@ from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
 from .window_box import Cut, flat_number
-from .winograd_plan import SUMS, TAPS, TILE, Axis, WinogradPlan
+from .winograd_plan import SUMS, TAPS, TILE, Axis, Points, WinogradPlan
 from .winograd_transform import (
     filter_function,
     input_function,
@@ -39,6 +40,24 @@ from .winograd_transform import (
 def write_winograd(plan: WinogradPlan, strides: Strides, target: Target) -> KernelCode:
     """The code of a plan."""
     return _Writer(plan, strides, target).code()
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A product of tiles, in loops over those that are alike."""
+
+    point: str
+    """Its number among all."""
+    number: str
+    """The same among those that are alike."""
+    count: int
+    """How many are alike."""
+    tiles: int
+    """How many tiles have it."""
+    sums: str
+    """The number of the filter's sum."""
+    tap: str | None
+    """The number of the filter's element, if it is one."""
 
 
 class _Writer:
@@ -63,7 +82,7 @@ class _Writer:
         plan, w = self.plan, self.w
         self._kernel()
         functions = self._functions()
-        products = w.items * w.tiles * w.points * w.channels * w.lanes.length
+        products = w.items * w.products * w.channels * w.lanes.length
         return KernelCode(
             self.frame.text(functions),
             tuple(self.frame.tensors),
@@ -210,93 +229,139 @@ class _Writer:
             number = flat_number(b, self.places, batch_of(plan.vector, self.form))
             offset = plus(b, offset, times(b, number, w.panels))
         panel = element(b, self.scalar, self.frame.pointer(self.filters), offset)
-        stride, stretches = vectors * plan.lanes, range(0, w.channels, w.stretch)
         if w.late:
-            for begin in stretches:
-                self._late_products(panel, begin, vectors)
+            self._late_products(panel, vectors)
         else:
-            with b.loop(0, w.points) as point:
-                filters = times(b, self._filter(point.index), w.channels * stride)
-                filters = element(b, self.scalar, panel, filters)
-                for row, rows in self._rows():
-                    for begin in stretches:
-                        at = element(b, self.scalar, filters, str(begin * stride))
-                        self._tile(point.index, at, begin, row, rows, vectors)
+            self._kept_products(panel, vectors)
         self.outputs.add(vectors)
         with b.loop(0, w.tall) as line:
-            sums = element(b, self.scalar, self.at[2], times(b, line.index, w.wide * plan.panel))
-            b.line(f"call void @{output_function(vectors)}(ptr {sums}, ptr {self.at[3]})")
+            called = f"@{output_function(vectors)}(ptr {self.at[2]}, ptr {self.at[3]}"
+            b.line(f"call void {called}, i64 {line.index})")
             self._lines(line.index, lane, live)
 
-    def _late_products(self, panel: str, begin: int, vectors: int) -> None:
-        """The terms of a stretch of channels, whose filters' sums are made first. The filters of
+    def _kept_products(self, panel: str, vectors: int) -> None:
+        """All terms, where the filters' sums are prepared."""
+        b, w, stride = self.b, self.w, vectors * self.plan.lanes
+        for at in self._points():
+            filters = times(b, at.sums, w.channels * stride)
+            filters = element(b, self.scalar, panel, filters)
+            for row, rows in self._rows(at.tiles):
+                for begin, count in self._stretches():
+                    own = element(b, self.scalar, filters, times(b, begin, stride))
+                    self._tile(at.point, own, stride, (begin, count), row, rows, vectors)
+
+    def _late_products(self, panel: str, vectors: int) -> None:
+        """The same where they are not: of a stretch of channels they are made first. The filters of
         the next may be asked for in steps of the products, from the first of these on."""
         b, w, stride = self.b, self.w, vectors * self.plan.lanes
-        count = min(w.stretch, w.channels - begin)
-        own = element(b, self.scalar, panel, str(begin * TAPS * TAPS * stride))
-        b.line(f"call void @{filter_function(vectors)}(ptr {own}, ptr {self.at[4]}, i64 {count})")
-        after = element(b, self.scalar, own, str(count * TAPS * TAPS * stride))
-        lines = TAPS * TAPS * stride * self.bytes // LINE
-        passes = -(-w.tiles // w.height)
-        each = -(-lines // (w.points * passes)) if self.asks else 0
-        with b.loop(0, w.points) as point:
-            filters = times(b, self._filter(point.index), w.late_matrix(vectors))
-            filters = element(b, self.scalar, self.at[4], filters)
-            for row, rows in self._rows():
-                if not each:
-                    self._tile(point.index, filters, begin, row, rows, vectors)
-                    continue
-                done = b.pure(f"udiv i64 {row}, {w.height}", row)
-                done = plus(b, times(b, point.index, passes), done)
-                ahead = times(b, done, count * each * LINE)
-                some = b.pure(f"icmp slt i64 {ahead}, {count * lines * LINE}", ahead)
-                asked = b.pure(f"getelementptr i8, ptr {after}, i64 {ahead}", after, ahead)
-                asked = b.pure(f"select i1 {some}, ptr {asked}, ptr {filters}", some, asked)
-                self._tile(point.index, filters, begin, row, rows, vectors, (each, asked))
+        each = TAPS * TAPS * stride
+        calls = sum(p.count * q.count * self._passes(p.tiles * q.tiles) for p, q in self._kinds())
+        lines = each * self.bytes // LINE
+        asked = -(-lines // calls) if self.asks else 0
+        for begin, count in self._stretches():
+            own = element(b, self.scalar, panel, times(b, begin, each))
+            made = f"@{filter_function(vectors)}(ptr {own}, ptr {self.at[4]}, i64 {count})"
+            b.line(f"call void {made}")
+            after = element(b, self.scalar, own, str(count * each))
+            before = 0
+            for at in self._points():
+                if at.tap is None:
+                    filters, step = self.at[4], stride
+                    filters = element(
+                        b, self.scalar, filters, times(b, at.sums, w.late_matrix(vectors))
+                    )
+                else:
+                    filters, step = element(b, self.scalar, own, times(b, at.tap, stride)), each
+                passes = self._passes(at.tiles)
+                for row, rows in self._rows(at.tiles):
+                    beside = (0, "")
+                    if asked:
+                        done = b.pure(f"udiv i64 {row}, {w.height}", row)
+                        done = plus(b, plus(b, times(b, at.number, passes), str(before)), done)
+                        ahead = times(b, done, count * asked * LINE)
+                        some = b.pure(f"icmp slt i64 {ahead}, {count * lines * LINE}", ahead)
+                        next = b.pure(f"getelementptr i8, ptr {after}, i64 {ahead}", after, ahead)
+                        next = b.pure(f"select i1 {some}, ptr {next}, ptr {filters}", some, next)
+                        beside = (asked, next)
+                    self._tile(at.point, filters, step, (begin, count), row, rows, vectors, beside)
+                before += at.count * passes
 
-    def _filter(self, point: str) -> str:
-        """The number of the sums of filters in a product."""
-        b, line, row = self.b, self.w.line.points, self.w.row.points
-        if line == row == SUMS:
-            return point
-        y = b.pure(f"udiv i64 {point}, {row}", point)
-        x = minus(b, point, times(b, y, row))
-        return plus(b, times(b, smin(b, y, str(SUMS - 1)), SUMS), smin(b, x, str(SUMS - 1)))
+    def _kinds(self) -> Iterator[tuple[Points, Points]]:
+        """Products along lines and along rows."""
+        return itertools.product(self.w.down, self.w.across)
 
-    def _rows(self) -> Iterator[tuple[str, int]]:
+    def _points(self) -> Iterator[_Point]:
+        """All products of a tile: loops over those that are alike."""
+        b, w = self.b, self.w
+        for down, across in self._kinds():
+            with b.loop(0, down.count) as y, b.loop(0, across.count) as x:
+
+                def number(line: int, row: int, width: int) -> str:
+                    i, j = plus(b, y.index, str(line)), plus(b, x.index, str(row))
+                    return plus(b, times(b, i, width), j)
+
+                tap = None
+                if down.tap is not None and across.tap is not None:
+                    tap = number(down.tap, across.tap, TAPS)
+                yield _Point(
+                    number(down.begin, across.begin, w.row.points),
+                    number(0, 0, across.count),
+                    down.count * across.count,
+                    down.tiles * across.tiles,
+                    number(down.sums, across.sums, SUMS),
+                    tap,
+                )
+
+    def _passes(self, tiles: int) -> int:
+        """How many register tiles so many tiles take."""
+        return -(-tiles // self.w.height)
+
+    def _rows(self, tiles: int) -> Iterator[tuple[str, int]]:
         """Where the register tiles begin, and how many rows they have: loops over them."""
+        return self._pieces(even_pieces(tiles, self.w.height))
+
+    def _stretches(self) -> Iterator[tuple[str, int]]:
+        """Where stretches of channels begin, and how long they are: loops over them."""
+        return self._pieces(equal_pieces(self.w.channels, self.w.stretch))
+
+    def _pieces(self, pieces: list[tuple[int, int]]) -> Iterator[tuple[str, int]]:
         begin = 0
-        for count, rows in equal_pieces(self.w.tiles, self.w.height):
-            with self.b.loop(begin, begin + count * rows, rows) as row:
-                yield row.index, rows
-            begin += count * rows
+        for count, length in pieces:
+            end = begin + count * length
+            with self.b.loop(begin, end, length) as loop:
+                yield loop.index, length
+            begin = end
 
     def _tile(
         self,
         point: str,
         filters: str,
-        begin: int,
+        step: int,
+        stretch: tuple[str, int],
         row: str,
         rows: int,
         vectors: int,
         beside: tuple[int, str] = (0, ""),
     ) -> None:
-        """One register tile of one of the products: the terms of a stretch. In each step it asks
-        for so many lines `beside`, from a place on."""
+        """One register tile of one of the products: the terms of a stretch, whose filters are so
+        many elements apart. In each step it asks for so many lines `beside`, from a place on."""
         b, w, plan = self.b, self.w, self.plan
         stride, (down, deep) = vectors * plan.lanes, w.steps
+        is_apart = bool(beside[0]) or step > stride
         tile = Tile(
-            self.form.dtype, plan.lanes, rows, vectors, down, deep, stride, plan.panel,
-            ahead=0 if beside[0] else vectors_ahead(stride, self.form.dtype, self.frame.target),
+            self.form.dtype, plan.lanes, rows, vectors, down, deep, step, plan.panel,
+            ahead=0 if is_apart else vectors_ahead(stride, self.form.dtype, self.frame.target),
             turn=steps_in_turn(rows, vectors, self.frame.target),
             beside=beside[0],
         )  # fmt: skip
         self.tiles[tile.name] = tile
-        a = plus(b, times(b, point, w.matrix), plus(b, times(b, row, down), str(begin * deep)))
+        begin, count = stretch
+        a = plus(b, times(b, point, w.matrix), times(b, row, down))
+        a = plus(b, a, times(b, begin, deep))
         c = plus(b, times(b, point, w.sums), times(b, row, plan.panel))
         a, c = element(b, self.scalar, self.at[1], a), element(b, self.scalar, self.at[2], c)
-        count, first = str(min(w.stretch, w.channels - begin)), "true" if begin == 0 else "false"
-        b.line(call_tile(tile, a, filters, count, c, first, beside=beside[1]))
+        first = b.pure(f"icmp eq i64 {begin}, 0", begin)
+        b.line(call_tile(tile, a, filters, str(count), c, first, beside=beside[1]))
 
     # ----------------------------------------------------------------- results
 
