@@ -140,8 +140,8 @@ class Points:
     sums: int
     """The number of the first one's sum of the filter; the next follow."""
     tap: int | None
-    """The element of the filter that the first is multiplied by, the next follow; if it is a sum,
-    None."""
+    """The element of the filter that the first is multiplied by, the next follow. None if it is a
+    sum, or all are prepared."""
 
 
 @dataclass(frozen=True)
@@ -217,12 +217,12 @@ class WinogradPlan:
     @cached_property
     def down(self) -> tuple[Points, ...]:
         """Products along lines."""
-        return _points(self.line, self.lines, self.tall)
+        return _points(self.line, self.lines, self.tall, self.late)
 
     @cached_property
     def across(self) -> tuple[Points, ...]:
         """Products along rows."""
-        return _points(self.row, self.rows, self.wide)
+        return _points(self.row, self.rows, self.wide, self.late)
 
     @cached_property
     def late_sums(self) -> list[tuple[int, int]]:
@@ -337,14 +337,20 @@ class WinogradPlan:
         return self.box.elements, matrices, sums, results, filters
 
 
-def _points(axis: Axis, cut: Cut, tiles: int) -> tuple[Points, ...]:
-    """Products along an axis of an item that has so many tiles."""
+def _points(axis: Axis, cut: Cut, tiles: int, late: bool) -> tuple[Points, ...]:
+    """Products along an axis of an item that has so many tiles. Where all sums of the filter are
+    prepared, those that are elements of it are like the others."""
     odd = axis.dilation == 1 and extent_of(axis.own) % TILE == 1
     short = odd and extent_of(cut.number) == 1
-    *both, second = axis.kinds
-    found = [Points(begin, count, tiles, sums, tap) for begin, count, sums, tap in both]
-    begin, count, sums, tap = second
-    return (*found, Points(begin, count, tiles - short, sums, tap))
+    found: list[Points] = []
+    for number, (begin, count, sums, tap) in enumerate(axis.kinds):
+        some = tiles - (short and number == len(axis.kinds) - 1)
+        last = found[-1] if found and not late else None
+        if last and last.tiles == some and last.sums + last.count == sums:
+            found[-1] = replace(last, count=last.count + count)
+        else:
+            found.append(Points(begin, count, some, sums, tap if late else None))
+    return tuple(found)
 
 
 def _products(points: tuple[Points, ...]) -> int:
