@@ -8,8 +8,8 @@ to a sum of products with a constant operand are additions of constants and mult
 the operand is arranged with the factor in it, once, and the term is what the sum begins with. Where
 each result has elements of the operand of its own, which nothing arranges, the products with the
 factor are a new constant. A sum of integers is multiplied once, and added to, when it has become
-real. Does not: touch sums of few terms otherwise, or, of integers, factors that depend on an index
-of the other operand.
+real. Factors behind limits of the sum, as those of a rectifier, are moved before them. Does not:
+touch real sums of few terms otherwise.
 
 Example: the normalisation of a batch by stored statistics, behind a convolution.
 """
@@ -39,6 +39,7 @@ from ..ir.nodes import (
 from ..ir.rewrite import accesses, children, free_indices, nodes_through_locals, rebuild, walk
 from ..ir.shapes import as_int
 from ..records import dataclass, replace
+from .limits import before_limits
 from .map_windows import is_inside
 
 _CLOSED = (Access, Apply, Binary, Cast, Const, Index, Select, Unary)
@@ -89,13 +90,13 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
     own = indices - set(free_indices(rest))
     is_arranged = bool(own) and _terms(kernel) >= _LEAST
     if accumulator.dtype.is_int:
-        return _gathered(kernel, constant, own, moved) if is_arranged else kernel
+        return _gathered(kernel, constant, own if is_arranged else indices, moved)
     if own and not is_arranged:
         return kernel
-    chain = _chain(result, accumulator)
-    if chain is None:
+    found = _steps(result, accumulator, constant, own if is_arranged else indices)
+    if found is None:
         return kernel
-    steps, last = _steps(chain, accumulator, _Steps(constant, own if is_arranged else indices))
+    result, steps, last = found
     if steps.factor is None and steps.count < 2:
         return kernel
     value, start = kernel.values[0], kernel.initial[0]
@@ -122,13 +123,16 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
 
 
 def _gathered(kernel: Reduce, constant: Container[Tensor], own: set[Index], moved: Moved) -> Reduce:
-    """The kernel of an integer sum with one factor and one term after it, if there are more."""
+    """The kernel of an integer sum with one factor and one term after it, which depend on its own
+    indices, if there are more."""
     (accumulator,), (result,) = kernel.accumulators, kernel.results
     start = _only_parent(result, accumulator)
-    chain = None if start is None or start.dtype.is_int else _chain(result, start)
-    if start is None or chain is None:
+    if start is None or start.dtype.is_int:
         return kernel
-    steps, last = _steps(chain, start, _Steps(constant, own))
+    found = _steps(result, start, constant, own)
+    if found is None:
+        return kernel
+    result, steps, last = found
     if steps.count < 2:
         return kernel
     value = start
@@ -145,14 +149,25 @@ def _only_parent(result: Expr, part: Expr) -> Expr | None:
     return found[0] if len(found) == 1 and isinstance(found[0], Cast) else None
 
 
-def _steps(chain: Sequence[Expr], start: Expr, steps: _Steps) -> tuple[_Steps, Expr]:
-    """What the first nodes of a chain do to a value, and the last of them."""
-    last = start
+def _steps(
+    result: Expr, start: Expr, constant: Container[Tensor], own: set[Index]
+) -> tuple[Expr, _Steps, Expr] | None:
+    """What the first nodes on the way from a part up to the result do to it, the last of them, and
+    the result: with factors behind limits of the part moved there, if there are."""
+    chain = _chain(result, start)
+    if chain is None:
+        return None
+    steps, last = _Steps(constant, own), start
     for node in chain:
         if not steps.add(node, last):
             break
         last = node
-    return steps, last
+    before = before_limits(result, last)
+    if before is not result:
+        further = _steps(before, start, constant, own)
+        if further is not None and further[1].count > steps.count:
+            return further
+    return result, steps, last
 
 
 def _sides(kernel: Reduce, constant: Container[Tensor]) -> tuple[Expr, Expr] | None:
