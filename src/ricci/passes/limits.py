@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from ..dtypes import DType
 from ..ir.nodes import Binary, Const, Expr, Select
 from ..ir.rewrite import rebuild
-from .scaled import folded
 
 _LEAST, _MOST = 1e-18, 1e18
 """Factors of usual size: nothing that they are put together with is too large or too small."""
@@ -34,16 +35,14 @@ def before_limits(result: Expr, part: Expr) -> Expr:
         limits, by = node.lhs, node.rhs
         if node.op == "mul" and isinstance(limits, Const):
             limits, by = by, limits
-        if limits is part or not _is_usual(by) or not _are_limits(limits, part):
+        if not isinstance(by, Const) or not _LEAST < float(by.value) < _MOST:
+            return node
+        if limits is part or not _are_limits(limits, part):
             return node
         fresh = {id(part): Binary(node.op, part, by)}
         return _scaled(limits, node.op, by, fresh)
 
     return rebuild(result, moved)
-
-
-def _is_usual(by: Expr) -> bool:
-    return isinstance(by, Const) and _LEAST < float(by.value) < _MOST
 
 
 def _are_limits(expr: Expr, part: Expr) -> bool:
@@ -59,7 +58,7 @@ def _are_limits(expr: Expr, part: Expr) -> bool:
     return expr is part
 
 
-def _scaled(expr: Expr, op: str, by: Expr, done: Mapping[int, Expr]) -> Expr:
+def _scaled(expr: Expr, op: str, by: Const, done: Mapping[int, Expr]) -> Expr:
     """Limits with all numbers scaled, and the part."""
 
     def of(node: Expr) -> Expr:
@@ -73,7 +72,10 @@ def _scaled(expr: Expr, op: str, by: Expr, done: Mapping[int, Expr]) -> Expr:
         case Select(condition=Binary() as order, then=then, otherwise=otherwise):
             condition = Binary(order.op, of(order.lhs), of(order.rhs))
             return Select(condition, of(then), of(otherwise))
-    return folded(op, expr, by)
+    assert isinstance(expr, Const)
+    a, b = (np.asarray(float(x.value), expr.dtype.numpy()) for x in (expr, by))
+    with np.errstate(all="ignore"):
+        return Const(float(a * b if op == "mul" else a / b), expr.dtype)
 
 
 def _is_zero(expr: Expr) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from typing import TypeGuard
 
 import numpy as np
 
@@ -256,16 +257,39 @@ def _is_zero(expr: Expr) -> bool:
 
 def positive_part(expr: Select) -> Expr | None:
     """The `x` of a choice that is `x < 0 ? 0 : x` or another way to write it."""
+    value, kept = _by_sign(expr)
+    return kept if value is not None and _is_same(kept, value) else None
+
+
+def limited_part(expr: Select) -> Expr | None:
+    """The same, or the `min(x, n)` of `x < 0 ? 0 : min(x, n)`, whose limit is not negative."""
+    value, kept = _by_sign(expr)
+    inner = kept
+    while isinstance(inner, Binary) and inner.op == "min":
+        limit, inner = (inner.lhs, inner.rhs) if _is_number(inner.lhs) else (inner.rhs, inner.lhs)
+        if not _is_number(limit) or not float(limit.value) >= 0:
+            return None
+    return kept if value is not None and _is_same(inner, value) else None
+
+
+def _by_sign(expr: Select) -> tuple[Expr | None, Expr]:
+    """What is compared with zero in a choice that is zero below it, and else what is chosen."""
     match expr.condition:
         case Binary(op=op, lhs=lhs, rhs=rhs):
             value = rhs if _is_zero(lhs) else lhs
             below = op in (("lt", "le") if value is lhs else ("gt", "ge"))
             above = op in (("gt", "ge") if value is lhs else ("lt", "le"))
             one_is_zero = _is_zero(rhs if value is lhs else lhs)
-            kept = expr.otherwise if below else expr.then if above else None
-            if one_is_zero and kept is not None and _is_same(kept, value):
-                return kept
-    return None
+            kept, left = expr.otherwise, expr.then
+            if not below:
+                kept, left = left, kept
+            if one_is_zero and (below or above) and _is_zero(left):
+                return value, kept
+    return None, expr
+
+
+def _is_number(expr: Expr) -> TypeGuard[Const]:
+    return isinstance(expr, Const) and isinstance(expr.value, int | float)
 
 
 def _is_same(a: Expr, b: Expr) -> bool:

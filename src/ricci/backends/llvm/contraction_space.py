@@ -150,6 +150,11 @@ class Step:
 Body = Callable[[Step], None]
 
 
+_WHOLE = (4, 8)
+"""Lanes that are a vector of their own, if they are left over: what is behind a store under a mask
+waits for it when it is loaded, though it is not written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Walk:
     """A walk over `begin <= flat < begin + count` of a space, `lanes` points at a time.
@@ -234,9 +239,11 @@ class Walk:
         elif full:
             with b.loop(0, full, lanes) as loop:
                 at(loop.index, lanes, Mask(), lanes)
-        if total > full:
-            mask = Mask(None, prefix_mask(b, lanes, str(total - full)))
-            at(str(full), lanes, mask, total - full)
+        rest = total - full
+        if rest in _WHOLE:
+            at(str(full), rest, Mask(), rest)
+        elif rest:
+            at(str(full), lanes, Mask(None, prefix_mask(b, lanes, str(rest))), rest)
 
 
 def prefix_mask(b: Builder, lanes: int, count: str) -> str:

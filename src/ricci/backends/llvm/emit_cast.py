@@ -18,7 +18,7 @@ import numpy as np
 from ...dtypes import DType
 from ...ir.nodes import Apply, Binary, Cast, Const, Expr, Index, Select
 from ...passes.ranges import Ranges
-from ...passes.scaled import positive_part
+from ...passes.scaled import limited_part
 from . import emit_arith
 from .emit_parts import Value
 from .emit_quotient import QUOTIENTS, Known, quotients
@@ -60,7 +60,7 @@ def _limited(point: Point, operand: Expr, to: DType) -> Value | None:
         assert isinstance(real, Binary)
         real = real.lhs
     if not least and isinstance(real, Select):
-        real = positive_part(real) or real
+        real = limited_part(real) or real
     if point.lanes == 1 or not (a := point.value(real)).vector:
         return None
     r, text = Reals(point.b, a.dtype, point.lanes), a.text
