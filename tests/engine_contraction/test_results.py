@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import ricci
 from ricci.backends.llvm import contraction_cost, contraction_results
 from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
@@ -85,3 +86,46 @@ def _streams(case: Case, schedule: Schedule, target: Target) -> bool:
     streams = "!nontemporal" in code.text
     assert streams == (FENCE in code.text)
     return streams
+
+
+@pytest.mark.parametrize(
+    ("real", "short"),
+    [("float", "int8"), ("float", "int16"), ("double", "int8"), ("double", "int16")],
+)
+@pytest.mark.parametrize("columns", [1, 2, 7, 8, 9, 15, 17, 25, 33, 49, 65, 73])
+@pytest.mark.parametrize("rows", [1, 5, 28])
+def test_short_integers_left_over_leave_what_follows(
+    real: str, short: str, columns: int, rows: int
+) -> None:
+    """One lane left over: LLVM stored it as the longer number that it had been."""
+    f = ricci.parse(
+        f"""
+        def f({real}({rows}, 16) a, {real}({columns}, 16) b) -> (y) {{
+            s(j, i) +=! b(i, k) * a(j, k)
+            y(j, i) = {short}(round(s(j, i)))
+        }}
+        """,
+        "tc",
+    )
+    rng = np.random.default_rng(columns)
+    kind = np.float32 if real == "float" else np.float64
+    a, b = (rng.uniform(-9, 9, (n, 16)).astype(kind) for n in (rows, columns))
+    assert np.array_equal(f.compile()(a, b), f.compile("interpreter")(a, b))
+
+
+def test_masked_stores_of_short_integers_fill_half_a_register_at_most() -> None:
+    """Lanes that are always off keep LLVM from putting a conversion and a store together."""
+    f = ricci.parse(
+        """
+        def f(float(28, 16) a, float(49, 16) b) -> (y) {
+            s(j, i) +=! b(i, k) * a(j, k)
+            y(j, i) = int8(round(s(j, i)))
+        }
+        """,
+        "tc",
+    )
+    text = f.show("llvm", target="x86-64-v4")
+    stores = [line for line in text.splitlines() if "call void @llvm.masked.store" in line]
+    bytes_of = [line for line in stores if "i8>" in line]
+    assert bytes_of
+    assert all("<32 x i8>" in line for line in bytes_of)

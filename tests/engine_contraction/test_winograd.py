@@ -229,6 +229,40 @@ def test_products_that_only_a_missing_result_needs_are_left_out(
     assert plan.products == products
     assert (plan.late, plan.along_channels) == (late, layout == "along channels")
     compare(case, schedule, strides, target)
+    text = follow(case.kernel, schedule, strides, target, case.constant).text
+    results = text[text.index("define internal void @kernel.winograd.results") :]
+    results = results[: results.index("ret void")]
+    assert ("select i1" in results) == (plan.products < plan.tiles * plan.points)
+
+
+@pytest.mark.parametrize(("extent", "tiles"), [(33, 16), (34, 16), (35, 17), (36, 18), (2, 1)])
+def test_so_many_tiles_lack_a_result_where_values_are_apart(extent: int, tiles: int) -> None:
+    """Two apart, tiles lie in one another: results 32 and 33 are the first of two tiles."""
+    case = convolution(1, (16, 16), (extent, extent), 3, pad=2, dilation=2)
+    data = {case.inputs[0]: (extent**2 * 16, 1, extent * 16, 16)}
+    form = form_of(case.kernel, data)
+    assert form is not None
+    schedule = Winograd("right", 5, 1, 0, 0, 0)
+    plan = plan_of(form, schedule, data, HOST, case.constant)
+    assert isinstance(plan, WinogradPlan)
+    assert [points.tiles for points in plan.down][-1] == tiles
+    compare(case, schedule, data, HOST)
+
+
+def test_channels_of_one_pixel_are_not_read_as_whole_vectors() -> None:
+    """From row to row it is one element, as from channel to channel."""
+    o, c, y, x = index("o", 16), index("c", 17), index("y", 3), index("x", 3)
+    p, q = index("p", 3), index("q", 3)
+    image, weight = tensor("x", 17, 1, 1), tensor("w", 16, 17, 3, 3)
+
+    def near(place: Index, tap: Index) -> Subscript:
+        return Subscript(binary("sub", binary("add", place, tap), 2), Skip())
+
+    value = binary("mul", at(image, c, near(y, p), near(x, q)), at(weight, o, c, p, q))
+    kernel = summed(at(tensor("y", 16, 3, 3), o, y, x), (o, y, x), (c, p, q), value)
+    case = Case(kernel, (image, weight), frozenset({weight}))
+    for rows in (1, 3):
+        compare(case, Winograd("right", rows, 1, 0, 0, 0), {}, HOST)
 
 
 @pytest.mark.parametrize(("stride", "sums"), [(1, 12), (2, 7)])

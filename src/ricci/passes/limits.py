@@ -4,7 +4,8 @@ Requires: an expression of reals, and a part of it. Ensures: where the part goes
 which are multiplied by a positive number, or divided by it, the part and the limits are instead:
 `(x < 0 ? 0 : min(x, 6)) / s` is `(x / s < 0 ? 0 : min(x / s, 6 / s))`. That is the same number,
 since neither operation changes an order, but for the sign of a zero. Does not: move what is not a
-number of usual size.
+number of usual size, or what is behind a choice that jumps where the part is zero, since the part
+is rounded otherwise then.
 
 Example: the step of a quantised tensor behind a rectifier.
 """
@@ -19,8 +20,8 @@ from ..dtypes import DType
 from ..ir.nodes import Binary, Const, Expr, Select
 from ..ir.rewrite import rebuild
 
-_LEAST, _MOST = 1e-18, 1e18
-"""Factors of usual size: nothing that they are put together with is too large or too small."""
+_LEAST, _MOST = 1e-6, 1e6
+"""Factors of usual size: hardly anything that they are put together with is too large or small."""
 _ORDERS = ("lt", "le", "gt", "ge")
 
 
@@ -37,7 +38,7 @@ def before_limits(result: Expr, part: Expr) -> Expr:
             limits, by = by, limits
         if not isinstance(by, Const) or not _LEAST < float(by.value) < _MOST:
             return node
-        if limits is part or not _are_limits(limits, part):
+        if limits is part or _at_zero(limits, part) is None:
             return node
         fresh = {id(part): Binary(node.op, part, by)}
         return _scaled(limits, node.op, by, fresh)
@@ -45,17 +46,24 @@ def before_limits(result: Expr, part: Expr) -> Expr:
     return rebuild(result, moved)
 
 
-def _are_limits(expr: Expr, part: Expr) -> bool:
-    """Whether an expression is a part, a number, or one of them by their order."""
+def _at_zero(expr: Expr, part: Expr) -> float | None:
+    """What an expression is where a part of it is zero, if it is the part, a number, or one of them
+    by their order, and nowhere jumps; else None."""
+    if expr is part:
+        return 0.0
     match expr:
-        case Const():
-            return True
-        case Binary(op="min" | "max", lhs=lhs, rhs=rhs):
-            return _are_limits(lhs, part) and _are_limits(rhs, part)
+        case Const(value=int() | float() as value):
+            return float(value)
+        case Binary(op="min" | "max" as op, lhs=lhs, rhs=rhs):
+            a, b = _at_zero(lhs, part), _at_zero(rhs, part)
+            if a is None or b is None:
+                return None
+            return min(a, b) if op == "min" else max(a, b)
         case Select(condition=Binary(op=op, lhs=lhs, rhs=rhs), then=then, otherwise=otherwise):
             sign = (lhs is part and _is_zero(rhs)) or (rhs is part and _is_zero(lhs))
-            return op in _ORDERS and sign and all(_are_limits(x, part) for x in (then, otherwise))
-    return expr is part
+            a, b = _at_zero(then, part), _at_zero(otherwise, part)
+            return a if op in _ORDERS and sign and a == b else None
+    return None
 
 
 def _scaled(expr: Expr, op: str, by: Const, done: Mapping[int, Expr]) -> Expr:

@@ -525,6 +525,32 @@ def store_first(
     b.line(f"store {with_lanes(scalar, count)} {part}, ptr {to}, align {align}")
 
 
+def store_masked(
+    b: Builder, scalar: str, lanes: int, value: str, to: str, align: int, mask: str
+) -> None:
+    """Store the lanes of a vector that a mask has on, where processors have fast stores under one.
+
+    LLVM makes a store under a mask of integers that have been made shorter one of the longer ones,
+    if it finds that the mask has a single lane on, and so writes behind it. Such vectors fill no
+    register: lanes that are always off keep the two instructions apart."""
+    if scalar in _SHORTER and lanes * _SHORTER[scalar] <= _HALF_REGISTER:
+        kind, bits = (with_lanes(x, lanes) for x in (scalar, "i1"))
+        wide = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
+        picks = f"<{2 * lanes} x i32> <{wide}>"
+        value = b.pure(f"shufflevector {kind} {value}, {kind} poison, {picks}", value)
+        mask = b.pure(f"shufflevector {bits} {mask}, {bits} zeroinitializer, {picks}", mask)
+        lanes *= 2
+    full, bits = with_lanes(scalar, lanes), with_lanes("i1", lanes)
+    name = f"llvm.masked.store.{tag(scalar, lanes)}.p0"
+    b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
+    b.line(f"call void @{name}({full} {value}, ptr {to}, i32 {align}, {bits} {mask})")
+
+
+_SHORTER = {"i8": 1, "i16": 2, "i32": 4}
+"""Bytes of integers that may have been longer."""
+_HALF_REGISTER = 32
+
+
 def store_live(
     b: Builder, scalar: str, lanes: int, live: str, value: str, to: str, align: int
 ) -> None:

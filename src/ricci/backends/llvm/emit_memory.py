@@ -210,7 +210,7 @@ def _store_next(point: Point, access: Access, address: Address, raws: list[str])
     """Write vectors next to one another, in which lanes of all take turns."""
     b, lanes = point.b, point.lanes
     type, align = memory_type(access.tensor.dtype), width(access.tensor.dtype)
-    full, bits = with_lanes(type, lanes), with_lanes("i1", lanes)
+    full = with_lanes(type, lanes)
     masks = [""] * len(raws)
     if not address.mask.is_full:
         masks = interleaved(b, "i1", lanes, [point.mask_text(address.mask)] * len(raws))
@@ -230,9 +230,7 @@ def _store_next(point: Point, access: Access, address: Address, raws: list[str])
         if address.mask.first is not None and len(raws) == 1 and not b.scales:
             emit_arith.store_live(b, type, lanes, address.mask.first, raw, place, align)
             continue
-        name = f"llvm.masked.store.{tag(type, lanes)}.p0"
-        b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
-        b.line(f"call void @{name}({full} {raw}, ptr {place}, i32 {align}, {bits} {masks[k]})")
+        emit_arith.store_masked(b, type, lanes, raw, place, align, masks[k])
     follows = access.tensor in point.frame.followed and _begins_line(point, align)
     if address.mask.is_full and follows:
         other = Access(point.frame.followed[access.tensor], access.subscripts)
@@ -307,6 +305,4 @@ def _store_backwards(point: Point, type: str, align: int, address: Address, raw:
         b.line(f"store {full} {value}, ptr {start}, align {align}")
         return
     mask = turned(bits, point.mask_text(address.mask))
-    name = f"llvm.masked.store.{tag(type, lanes)}.p0"
-    b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
-    b.line(f"call void @{name}({full} {value}, ptr {start}, i32 {align}, {bits} {mask})")
+    emit_arith.store_masked(b, type, lanes, value, start, align, mask)

@@ -44,8 +44,8 @@ from .emit_access import (
     needs_check,
     shape_of,
 )
-from .emit_arith import store_first, store_live, strided_load
-from .emit_types import literal, scalar_type, splat, tag, width, with_lanes
+from .emit_arith import store_first, store_live, store_masked, strided_load
+from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
 from .memo import remembered
 from .sizes import row_major
@@ -453,14 +453,12 @@ def _strided(point: Point, access: Access) -> str | None:
 def store_step(b: Builder, dtype: DType, step: Step, value: str, to: str) -> None:
     """Store the lanes of a step side by side."""
     scalar, align = scalar_type(dtype), width(dtype)
-    full, bits = with_lanes(scalar, step.lanes), with_lanes("i1", step.lanes)
+    full = with_lanes(scalar, step.lanes)
     if step.mask.is_full:
         b.line(f"store {full} {value}, ptr {to}, align {align}")
     elif b.scales:
-        name = f"llvm.masked.store.{tag(scalar, step.lanes)}.p0"
-        b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
-        mask = f"{bits} {step.mask.each}"
-        b.line(f"call void @{name}({full} {value}, ptr {to}, i32 {align}, {mask})")
+        assert step.mask.each is not None
+        store_masked(b, scalar, step.lanes, value, to, align, step.mask.each)
     elif step.live.isdigit():
         store_first(b, scalar, step.lanes, int(step.live), value, to, align)
     else:

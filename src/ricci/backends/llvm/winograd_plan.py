@@ -21,7 +21,7 @@ Four results take 25 products, with 16 sums of the filter. B d is computed once 
 other g, and A once for all c; so what remains are 16 or 25 products of matrices, of tiles x c by
 c x lanes, the lanes being the index that only the constant g gives to the result. Of the last tile
 along an odd number of results one of two is there, and products that only the other needs are left
-out (`Points`).
+out (`Points`); where filters' values are n apart, of up to n tiles.
 
 `G g` is arranged in panels ahead of time; or g is, where it does not stay in a core's cache and
 each panel is read once a call. Then `G g` is made when it is needed, for a stretch of channels:
@@ -340,11 +340,11 @@ class WinogradPlan:
 def _points(axis: Axis, cut: Cut, tiles: int, late: bool) -> tuple[Points, ...]:
     """Products along an axis of an item that has so many tiles. Where all sums of the filter are
     prepared, those that are elements of it are like the others."""
-    odd = axis.dilation == 1 and extent_of(axis.own) % TILE == 1
-    short = odd and extent_of(cut.number) == 1
+    alone = -extent_of(axis.own) % (TILE * axis.dilation)
+    short = min(alone, axis.dilation, tiles - 1) if extent_of(cut.number) == 1 else 0
     found: list[Points] = []
     for number, (begin, count, sums, tap) in enumerate(axis.kinds):
-        some = tiles - (short and number == len(axis.kinds) - 1)
+        some = tiles - short * (number == len(axis.kinds) - 1)
         last = found[-1] if found and not late else None
         if last and last.tiles == some and last.sums + last.count == sums:
             found[-1] = replace(last, count=last.count + count)
@@ -569,7 +569,8 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     in_rows, whole = steps.get(f.row.own) == f.row.stride, extent_of(f.channel) % lanes == 0
     plain = f.row.dilation == 1
     if not f.more and _may_read_in_place(f, access):
-        if (steps.get(f.channel) == 1 and whole) or (in_rows and target.masks and plain):
+        along_rows = steps.get(f.channel) != 1 and in_rows and target.masks and plain
+        if along_rows or (steps.get(f.channel) == 1 and whole):
             return Staged(access, steps, 0, None, 0, 0)
     subscripts = list(access.subscripts)
     for axis, cut in zip((f.line, f.row), blocks, strict=True):
