@@ -30,13 +30,19 @@ from .winograd_plan import (
 _GAIN = {False: 1.0, True: 1.05}
 """How many times faster it must be, since sums and differences lose a bit, by whether a core is
 wide and not fed: where that is not so, other ways take longer than they are estimated."""
+_OTHERS = 1.09
+"""How many times as long as they are estimated other ways take where a core is fed: twelve layers
+of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
 """Vectors of a register tile that are worth a try."""
-_ELEMENTS, _PAIRS, _RESULTS = 4.7, 1.25, 2.5
+_ELEMENTS, _PAIRS, _FOURTHS, _RESULTS = 4.7, 1.25, 11.0, 2.5
 """Cycles for a vector of sums and differences of elements, what it takes more to collect it from
-rows, and for that of a product which goes into results."""
+rows, of each second element and, where that was measured, of each fourth, and for that of a product
+which goes into results."""
+_SHORT_VECTOR = 4
+"""Lanes of a vector of which each fourth element is collected as soon as each second."""
 _BESIDE, _SHORT = 0.4, 0.5
 """The part of these that they take where whole vectors are added beside multiply-adds, and else
 where vectors have 32 bytes."""
@@ -51,7 +57,7 @@ _BYTES, _COLD = 8.0, 2.5
 time, when they also take memory."""
 _NEAR = 0.75
 """The part of a core's cache that an item may fill so that all stays there."""
-_ROOM, _FED = {False: 1.75, True: _NEAR}, 1.5
+_ROOM, _FED = {False: 1.75, True: _NEAR}, 1.2
 """How many times the cache an item may fill, by whether vectors are longer than 32 bytes: where
 they are not, products take so long that what does not stay is brought meanwhile. The same where a
 core is fed while it computes: what an item fills does not matter there up to that."""
@@ -81,6 +87,7 @@ def choose_winograd(
     """The schedule that is done soonest, if clearly before `most` cycles; None if there is none."""
     if form.words is not None or not target.winograd:
         return None
+    most *= _OTHERS if target.is_fed else 1.0
     found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
@@ -112,7 +119,7 @@ def _ways(
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
-        made = copying_of(whole.box, strides) + _elements(whole) * _part(target)
+        made = copying_of(whole.box, strides) + _elements(whole, target) * _part(target)
         for vectors, heights in shapes.items():
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, heights[0], vectors, block, target)
@@ -211,12 +218,13 @@ def _part(target: Target) -> float:
     return _SHORT * target.slower
 
 
-def _elements(w: WinogradPlan) -> float:
+def _elements(w: WinogradPlan, target: Target) -> float:
     """Cycles of making the matrices of elements."""
     if w.along_channels:
         return w.points * w.tiles * -(-w.channels // w.plan.lanes) * _ELEMENTS
     vectors = w.points * w.channels * w.tall * -(-w.wide // w.element_lanes)
-    return vectors * (_ELEMENTS + _PAIRS)
+    fourths = target.is_fed and w.row.stride == 2 and w.element_lanes > _SHORT_VECTOR
+    return vectors * (_ELEMENTS + (_FOURTHS if fourths else _PAIRS))
 
 
 def _storing(w: WinogradPlan, vectors: int) -> float:
