@@ -132,6 +132,9 @@ def test_random_convolutions() -> None:
         assert strides == {(1, 1), (1, 2), (2, 1), (2, 2)}
     assert {p.element_lanes < p.plan.lanes for p in plans if not p.along_channels} == {True, False}
     assert {plan.along_channels for plan in plans} == {True, False}
+    for stride in (1, 2):
+        along_rows = [p for p in plans if not p.along_channels and p.row.stride == stride]
+        assert {p.line_loads for p in along_rows} >= {0, 1, 2}
     assert {plan.plan.across for plan in plans} == {True, False}
     assert {plan.box.packing is None for plan in plans} == {True, False}
     assert {plan.line.flipped or plan.row.flipped for plan in plans} == {True, False}
@@ -153,6 +156,7 @@ def test_random_convolutions_of_more_terms() -> None:
     plans = [plan for seed in range(70) for plan in check_random(Long, seed, 1)]
     assert {len(plan.more) for plan in plans} >= {0, 1, 2, 3}
     assert {plan.along_channels for plan in plans if plan.more} == {True, False}
+    assert any(plan.line_loads and not plan.in_place for plan in plans)
     assert {plan.late for plan in plans if plan.more} == {True, False}
     assert {plan.line.stride for plan in plans if plan.more} == {1, 2}
     assert any((plan.line.flipped or plan.row.flipped) and plan.more for plan in plans)

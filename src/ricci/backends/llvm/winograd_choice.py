@@ -16,16 +16,8 @@ from .kernels import Strides
 from .schedule import Side, Winograd
 from .target import Target
 from .window_cost import copying_of
-from .winograd_plan import (
-    TAPS,
-    TILE,
-    Axis,
-    Filter,
-    WinogradPlan,
-    find_filter,
-    in_tiles,
-    with_tile,
-)
+from .winograd_filter import TAPS, TILE, Axis, Filter, find_filter
+from .winograd_plan import WinogradPlan, in_tiles, with_tile
 
 _GAIN = {False: 1.0, True: 1.05}
 """How many times faster it must be, since sums and differences lose a bit, by whether a core is
@@ -37,12 +29,9 @@ _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
 """Vectors of a register tile that are worth a try."""
-_ELEMENTS, _PAIRS, _FOURTHS, _RESULTS = 4.7, 1.25, 11.0, 2.5
+_ELEMENTS, _PAIRS, _RESULTS = 4.7, 1.25, 2.5
 """Cycles for a vector of sums and differences of elements, what it takes more to collect it from
-rows, of each second element and, where that was measured, of each fourth, and for that of a product
-which goes into results."""
-_SHORT_VECTOR = 4
-"""Lanes of a vector of which each fourth element is collected as soon as each second."""
+rows, and for that of a product which goes into results."""
 _BESIDE, _SHORT = 0.4, 0.5
 """The part of these that they take where whole vectors are added beside multiply-adds, and else
 where vectors have 32 bytes."""
@@ -119,7 +108,7 @@ def _ways(
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
-        made = copying_of(whole.box, strides) + _elements(whole, target) * _part(target)
+        made = copying_of(whole.box, strides) + _elements(whole) * _part(target)
         for vectors, heights in shapes.items():
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, heights[0], vectors, block, target)
@@ -218,13 +207,12 @@ def _part(target: Target) -> float:
     return _SHORT * target.slower
 
 
-def _elements(w: WinogradPlan, target: Target) -> float:
+def _elements(w: WinogradPlan) -> float:
     """Cycles of making the matrices of elements."""
     if w.along_channels:
         return w.points * w.tiles * -(-w.channels // w.plan.lanes) * _ELEMENTS
     vectors = w.points * w.channels * w.tall * -(-w.wide // w.element_lanes)
-    fourths = target.is_fed and w.row.stride == 2 and w.element_lanes > _SHORT_VECTOR
-    return vectors * (_ELEMENTS + (_FOURTHS if fourths else _PAIRS))
+    return vectors * (_ELEMENTS + _PAIRS)
 
 
 def _storing(w: WinogradPlan, vectors: int) -> float:

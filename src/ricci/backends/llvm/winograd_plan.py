@@ -35,98 +35,35 @@ indices of the sum, as the third direction of a filter in space.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
-from ...ir import shapes
 from ...ir.nodes import (
     Access,
-    Binary,
-    Const,
-    Expr,
     Index,
-    Select,
     Skip,
     Tensor,
     integer,
 )
-from ...ir.rewrite import free_indices, rebuild, substitute
+from ...ir.rewrite import substitute
 from ...records import cached_property, dataclass, replace
-from .builder import Builder
-from .contraction_form import Form, Operand, size
-from .contraction_plan import Plan, is_across, reduced_loops
-from .contraction_space import flat_form, plus, times
-from .emit_access import extent_of, is_within, linear, shape_of
+from .contraction_form import Form, size
+from .contraction_plan import Plan, is_across
+from .contraction_space import flat_form
+from .emit_access import extent_of, is_within, shape_of
 from .emit_types import width
 from .kernels import Strides
 from .packing import Depth
 from .schedule import Winograd, impossible
-from .target import Target
+from .target import LINE, Target
 from .window_box import Cut, Staged, access_of, staged
-from .window_plan import grain_of, is_affine, is_given
+from .window_plan import grain_of
+from .winograd_filter import SUMS, TAPS, TILE, Axis, Filter, find_filter
 
-TAPS, TILE, SUMS = 3, 2, 4
-"""The filter's length, the results of a tile along an index, and the sums of a filter."""
 _STRETCH = 96
 """Terms that are added one by one, at most."""
 _LATE_STRETCH = 40
 """The same where an item makes filters' sums itself: fewer stay nearer."""
 _AGAIN = 2
 """How often sums of the same filters may be made in a call, so that they need not be kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One of the two directions of the filter: an index of the result, and that of three values
-    which goes with it, against it if `flipped`. From one result to the next it moves on by `stride`
-    elements, one or two. If the filter's are more than one apart (`dilation`), so are the results
-    of a tile, and so many tiles lie in one another."""
-
-    own: Index
-    tap: Index
-    dimension: int
-    flipped: bool
-    stride: int
-    dilation: int
-
-    @property
-    def tiles(self) -> int:
-        return -(-extent_of(self.own) // (TILE * self.dilation)) * self.dilation
-
-    @property
-    def pitch(self) -> int:
-        """Elements from tile to tile, if these do not lie in one another."""
-        return TILE * self.stride
-
-    @property
-    def points(self) -> int:
-        """Elements that a tile reads, and products of it."""
-        return self.pitch - self.stride + TAPS
-
-    @property
-    def kinds(self) -> tuple[tuple[int, int, int, int | None], ...]:
-        """Products of a tile by what is multiplied: the first and how many, the number of the
-        filter's sum (that of each next one follows), and, where these are no sums but elements of
-        the filter, of which. The last kind is what only the second result needs."""
-        if self.stride == 1:
-            return (0, 1, 0, 0), (1, 2, 1, None), (3, 1, 3, 2)
-        return (0, 2, 0, 0), (2, 1, 3, None), (3, 2, 1, 1)
-
-    def result(self, b: Builder, tile: str) -> str:
-        """The first result of a tile."""
-        if self.dilation == 1:
-            return times(b, tile, TILE)
-        number = b.pure(f"udiv i64 {tile}, {self.dilation}", tile)
-        return plus(b, tile, times(b, number, self.dilation))
-
-    def first(self, access: Access) -> int:
-        """Where the elements of the first tile begin in a tensor."""
-        constant = linear(access.subscripts[self.dimension].index).constant
-        assert isinstance(constant, int)
-        return constant - (TAPS - 1) * self.dilation * self.flipped
-
-    def extent(self, access: Access) -> int:
-        """How many elements the tensor has along it."""
-        return shape_of(access.tensor.shape)[self.dimension]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +132,16 @@ class WinogradPlan:
         if self.along_channels:
             return self.plan.lanes
         return min(self.plan.lanes, 1 << max(self.wide - 1, 3).bit_length())
+
+    @cached_property
+    def line_loads(self) -> int:
+        """How many vectors a line's elements are loaded in, one or two, if any may be picked out of
+        these in one instruction; else none, and they are put together of more."""
+        needed = self.row.pitch * (self.wide - 1) + self.row.points
+        loads = -(-needed // self.plan.lanes)
+        long = self.plan.lanes * width(self.plan.form.dtype) == LINE
+        fits = loads <= 2 and self.wide <= self.element_lanes
+        return loads if long and fits and not self.along_channels else 0
 
     @property
     def in_place(self) -> bool:
@@ -374,118 +321,6 @@ def winograd_plan(
     if isinstance(plan, str):
         raise impossible(plan, form.kernel.name)
     return plan
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A contraction that has such a filter: what its indices are."""
-
-    form: Form
-    broadcast: Operand
-    vector: Operand
-    line: Axis
-    row: Axis
-    lane: Index
-    channel: Index
-    more: tuple[Index, ...]
-
-    @property
-    def fixed(self) -> tuple[Index, ...]:
-        """The other indices of the operand that is not constant."""
-        return tuple(i for i in self.broadcast.indices if i not in (self.line.own, self.row.own))
-
-
-def find_filter(
-    form: Form, side: str, strides: Strides, constant: frozenset[Tensor]
-) -> Filter | str:
-    """The filter of a contraction whose `side` is constant, or why there is none."""
-    vector, broadcast = (form.left, form.right) if side == "left" else (form.right, form.left)
-    if not is_affine(broadcast):
-        return "an operand is not an element with linear subscripts"
-    lanes = [i for i in vector.indices if extent_of(i) > 1]
-    if len(lanes) != 1 or not is_given(vector, form, constant):
-        return "no operand is constant, with one index of its own"
-    form = _in_threes(form, broadcast)
-    vector, broadcast = (form.left, form.right) if side == "left" else (form.right, form.left)
-    steps = flat_form(form.kernel.targets[0], strides).steps
-    axes = list(_axes(access_of(broadcast), broadcast, form))
-    axes = sorted(axes, key=lambda axis: -abs(steps.get(axis.own, 0)))[-2:]
-    if len(axes) != 2:
-        return "it is no sum over three by three neighbours"
-    line, row = axes
-    others = [k for k in reduced_loops(form) if k is not line.tap and k is not row.tap]
-    access, axes_of = access_of(broadcast), (line.dimension, row.dimension)
-    beside = {i for d in axes_of for i in linear(access.subscripts[d].index).steps}
-    channels = [k for k in others if k not in beside]
-    if row.dilation > 1:  # vectors lie along channels
-        channels = [k for k in channels if _is_alone(k, access, form)]
-    if not channels:
-        return "it is no sum over one more index"
-    channel = max(channels, key=extent_of)
-    more = tuple(k for k in others if k is not channel)
-    return Filter(form, broadcast, vector, line, row, lanes[0], channel, more)
-
-
-def _is_alone(k: Index, access: Access, form: Form) -> bool:
-    """Whether an index of the sum goes through one dimension, batches aside, element by element."""
-    used = [linear(s.index).steps for s in access.subscripts if k in linear(s.index).steps]
-    return len(used) == 1 and used[0][k] == 1 and all(i is k or i in form.batch for i in used[0])
-
-
-def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
-    """The subscripts that are the sum of an own index and one of three values, which occur nowhere
-    else, and of other terms' indices."""
-    used = [linear(s.index).steps for s in access.subscripts]
-    for dimension, steps in enumerate(used):
-        own = [i for i in steps if i in broadcast.indices]
-        taps = [i for i in steps if i in form.reduced and extent_of(i) == TAPS]
-        taps = [i for i in taps if all(abs(steps[i]) <= abs(steps[k]) for k in taps)]
-        rest = [i for i in steps if i not in own and i not in taps]
-        if len(own) != 1 or len(taps) != 1 or any(i not in form.reduced for i in rest):
-            continue
-        alone = all(sum(i in other for other in used) == 1 for i in steps)
-        stride, apart = steps[own[0]], steps[taps[0]]
-        if alone and extent_of(own[0]) > 1 and (stride == 1 or (stride, abs(apart)) == (2, 1)):
-            yield Axis(own[0], taps[0], dimension, apart < 0, stride, abs(apart))
-
-
-def _in_threes(form: Form, broadcast: Operand) -> Form:
-    """The form with longer filters in parts of three values; what is beyond their ends counts as
-    zero."""
-    is_left = broadcast is form.left
-    for steps in [linear(s.index).steps for s in access_of(broadcast).subscripts]:
-        long = [i for i in steps if i in form.reduced and extent_of(i) > TAPS]
-        if len(steps) == 2 and len(long) == 1 and any(i in broadcast.indices for i in steps):
-            form = _cut_in_threes(form, is_left, long[0])
-    return form
-
-
-def _cut_in_threes(form: Form, is_left: bool, tap: Index) -> Form:
-    """The form with one filter cut, whose constant is the right operand if the other `is_left`.
-    Elements beyond its end may be read, and are multiplied by zero."""
-    count = -(-extent_of(tap) // TAPS)
-    part, inner = Index(f"{tap.name}.part", integer(count)), Index(tap.name, integer(TAPS))
-    place = shapes.add(shapes.mul(part, integer(TAPS)), inner)
-
-    def node(expr: Expr) -> Expr:
-        if not isinstance(expr, Access):
-            return expr
-        subscripts = (
-            replace(s, rule=s.rule or Skip()) if tap in free_indices(s.index) else s
-            for s in expr.subscripts
-        )
-        return replace(expr, subscripts=tuple(subscripts))
-
-    def cut(operand: Operand, is_constant: bool) -> Operand:
-        value = substitute(rebuild(operand.value, node), {tap: place})
-        if is_constant and extent_of(tap) % TAPS:
-            inside = Binary("lt", place, integer(extent_of(tap)))
-            value = Select(inside, value, Const(0.0, value.dtype))
-        return replace(operand, value=value)
-
-    reduced = tuple(i for k in form.reduced for i in ((part, inner) if k is tap else (k,)))
-    left, right = cut(form.left, not is_left), cut(form.right, is_left)
-    return replace(form, left=left, right=right, reduced=reduced)
 
 
 def plan_of(

@@ -30,7 +30,8 @@ from .emit_memory import prefetch
 from .emit_types import scalar_type, splat, tag, width, with_lanes
 from .kernels import KernelCode, Prepare, Strides
 from .packing import evaluate, store_step
-from .winograd_plan import SUMS, TAPS, TILE, Axis, WinogradPlan
+from .winograd_filter import SUMS, TAPS, TILE, Axis
+from .winograd_plan import WinogradPlan
 
 Values = Sequence[str]
 Square = Sequence[Values]
@@ -238,10 +239,31 @@ class _Input:
         square = []
         for i, there in enumerate(lines):
             line = self._at(at, i * down)
+            if self.w.line_loads:
+                square.append(self._picked(line, there))
+                continue
             every = range(0, row.points, row.pitch)
             found = [v for first in every for v in self._apart(line, x, first, row.pitch, there)]
             square.append(found[: row.points])
         self._store(square, to)
+
+    def _picked(self, at: str, there: str) -> list[str]:
+        """The elements of all tiles of a line, picked out of two vectors in which they all are."""
+        b, row, most, lanes = self.b, self.w.row, self.w.plan.lanes, self.lanes
+        full = _types(self.w)[0]
+        low, high = [
+            self._row(at, "0", n * most, there, most) if n < self.w.line_loads else "poison"
+            for n in range(2)
+        ]
+        found = []
+        for first in range(row.points):
+            places = [
+                str(first + row.pitch * k) if k < self.w.wide else "poison" for k in range(lanes)
+            ]
+            picks = ", ".join(f"i32 {place}" for place in places)
+            pair = f"{full} {low}, {full} {high}"
+            found.append(b.op(f"shufflevector {pair}, <{lanes} x i32> <{picks}>"))
+        return found
 
     def _apart(self, at: str, x: str, first: int, step: int, there: str) -> list[str]:
         """The elements of a row from a place on, so many vectors: of those that are `step` apart,
@@ -258,30 +280,30 @@ class _Input:
                 found.append(b.op(f"shufflevector {pair}, <{lanes} x i32> <{picks}>"))
         return found
 
-    def _row(self, at: str, x: str, offset: int, there: str) -> str:
+    def _row(self, at: str, x: str, offset: int, there: str, lanes: int = 0) -> str:
         """Neighbouring elements of a row, zero where there are none."""
-        b, pointer = self.b, self._at(at, offset)
+        b, pointer, lanes = self.b, self._at(at, offset), lanes or self.lanes
+        full = _types(self.w, lanes)[0]
         if not self.w.in_place:
-            return _load(b, self.full, pointer, self.w)
+            return _load(b, full, pointer, self.w)
         place = plus(b, plus(b, "%x", times(b, x, self.w.row.pitch)), str(offset))
-        bits = with_lanes("i1", self.lanes)
-        mask = self._within(place)
+        bits, mask = with_lanes("i1", lanes), self._within(place, lanes)
         mask = b.op(f"select i1 {there}, {bits} {mask}, {bits} zeroinitializer")
-        name = f"llvm.masked.load.{tag(self.scalar, self.lanes)}.p0"
-        b.declare(f"declare {self.full} @{name}(ptr, i32, {bits}, {self.full})")
+        name = f"llvm.masked.load.{tag(self.scalar, lanes)}.p0"
+        b.declare(f"declare {full} @{name}(ptr, i32, {bits}, {full})")
         align = width(self.w.plan.form.dtype)
-        zeros = f"{self.full} zeroinitializer"
-        return b.op(f"call {self.full} @{name}(ptr {pointer}, i32 {align}, {bits} {mask}, {zeros})")
+        zeros = f"{full} zeroinitializer"
+        return b.op(f"call {full} @{name}(ptr {pointer}, i32 {align}, {bits} {mask}, {zeros})")
 
-    def _within(self, place: str) -> str:
+    def _within(self, place: str, lanes: int) -> str:
         """Which of the elements from a place on are there."""
-        b, full = self.b, with_lanes("i64", self.lanes)
+        b, full = self.b, with_lanes("i64", lanes)
         one = b.pure(f"insertelement {full} poison, i64 {place}, i64 0", place)
-        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        zeros = f"<{lanes} x i32> zeroinitializer"
         all_ = b.pure(f"shufflevector {full} {one}, {full} poison, {zeros}", one)
-        steps = ", ".join(f"i64 {k}" for k in range(self.lanes))
+        steps = ", ".join(f"i64 {k}" for k in range(lanes))
         places = b.pure(f"add {full} {all_}, <{steps}>", all_)
-        extent = splat(str(self.w.row.extent(self.w.box.access)), "i64", self.lanes)
+        extent = splat(str(self.w.row.extent(self.w.box.access)), "i64", lanes)
         return b.pure(f"icmp ult {full} {places}, {extent}", places)
 
 

@@ -24,7 +24,8 @@ from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
 from .window_box import Cut, flat_number
-from .winograd_plan import SUMS, TAPS, TILE, Axis, Points, WinogradPlan
+from .winograd_filter import SUMS, TAPS, TILE, Axis
+from .winograd_plan import Points, WinogradPlan
 from .winograd_transform import (
     filter_function,
     input_function,
@@ -267,25 +268,27 @@ class _Writer:
             before = 0
             for at in self._points():
                 if at.tap is None:
-                    filters, step = self.at[4], stride
-                    filters = element(
-                        b, self.scalar, filters, times(b, at.sums, w.late_matrix(vectors))
-                    )
+                    place, step = times(b, at.sums, w.late_matrix(vectors)), stride
+                    filters = element(b, self.scalar, self.at[4], place)
                 else:
                     filters, step = element(b, self.scalar, own, times(b, at.tap, stride)), each
-                passes = self._passes(at.tiles)
                 for row, rows in self._rows(at.tiles):
                     beside = (0, "")
                     if asked:
-                        done = b.pure(f"udiv i64 {row}, {w.height}", row)
-                        done = plus(b, plus(b, times(b, at.number, passes), str(before)), done)
-                        ahead = times(b, done, count * asked * LINE)
+                        ahead = times(b, self._done(at, row, before), count * asked * LINE)
                         some = b.pure(f"icmp slt i64 {ahead}, {count * lines * LINE}", ahead)
                         next = b.pure(f"getelementptr i8, ptr {after}, i64 {ahead}", after, ahead)
                         next = b.pure(f"select i1 {some}, ptr {next}, ptr {filters}", some, next)
                         beside = (asked, next)
                     self._tile(at.point, filters, step, (begin, count), row, rows, vectors, beside)
-                before += at.count * passes
+                before += at.count * self._passes(at.tiles)
+
+    def _done(self, at: _Point, row: str, before: int) -> str:
+        """How many register tiles of a stretch come before that of some rows, `before` those that
+        are not alike."""
+        b, passes = self.b, self._passes(at.tiles)
+        done = b.pure(f"udiv i64 {row}, {-(-at.tiles // passes)}", row)
+        return plus(b, plus(b, times(b, at.number, passes), str(before)), done)
 
     def _kinds(self) -> Iterator[tuple[Points, Points]]:
         """Products along lines and along rows."""
