@@ -62,12 +62,13 @@ class Axis:
 
     @property
     def kinds(self) -> tuple[tuple[int, int, int, int | None], ...]:
-        """Products of a tile by what is multiplied: the first and how many, the number of the
-        filter's sum (that of each next one follows), and, where these are no sums but elements of
-        the filter, of which. The last kind is what only the second result needs."""
+        """Products of a tile by what is multiplied, in the order of the filter's sums: the first
+        and how many, the number of its sum (that of each next one follows), and, where these are no
+        sums but elements of the filter, of which. The last products of all are those that only the
+        second result needs."""
         if self.stride == 1:
             return (0, 1, 0, 0), (1, 2, 1, None), (3, 1, 3, 2)
-        return (0, 2, 0, 0), (2, 1, 3, None), (3, 2, 1, 1)
+        return (0, 2, 0, 0), (3, 2, 1, 1), (2, 1, 3, None)
 
     def result(self, b: Builder, tile: str) -> str:
         """The first result of a tile."""

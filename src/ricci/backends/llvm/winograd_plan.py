@@ -172,6 +172,15 @@ class WinogradPlan:
         return _points(self.row, self.rows, self.wide, self.late)
 
     @cached_property
+    def tiles_of(self) -> tuple[list[int], list[int]]:
+        """How many tiles of an item have each of the products, along lines and along rows."""
+        found = []
+        for points in (self.down, self.across):
+            known = {p.begin + n: p.tiles for p in points for n in range(p.count)}
+            found.append([known[n] for n in sorted(known)])
+        return found[0], found[1]
+
+    @cached_property
     def late_sums(self) -> list[tuple[int, int]]:
         """Sums of the filter that are made late: the others are elements of it."""
         given = [
@@ -290,10 +299,11 @@ def _points(axis: Axis, cut: Cut, tiles: int, late: bool) -> tuple[Points, ...]:
     alone = -extent_of(axis.own) % (TILE * axis.dilation)
     short = min(alone, axis.dilation, tiles - 1) if extent_of(cut.number) == 1 else 0
     found: list[Points] = []
-    for number, (begin, count, sums, tap) in enumerate(axis.kinds):
-        some = tiles - short * (number == len(axis.kinds) - 1)
+    for begin, count, sums, tap in axis.kinds:
+        some = tiles - short * (begin + count == axis.points)
         last = found[-1] if found and not late else None
-        if last and last.tiles == some and last.sums + last.count == sums:
+        follows = last and (last.begin + last.count, last.sums + last.count) == (begin, sums)
+        if last and follows and last.tiles == some:
             found[-1] = replace(last, count=last.count + count)
         else:
             found.append(Points(begin, count, some, sums, tap if late else None))

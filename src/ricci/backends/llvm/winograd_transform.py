@@ -152,7 +152,7 @@ class _Input:
         """One vector for each of the matrices. What only a second result needs of a tile that has
         one is stored, too: where the next tile's is stored later, or no product reads it."""
         found = both_ways(self.b, self.full, self.w, square, _Arithmetic.of_elements)
-        tiles = [p.tiles for p in self.w.across for _ in range(p.count)]
+        tiles = self.w.tiles_of[1]
         for i, values in enumerate(found):
             for j, (value, count) in enumerate(zip(values, tiles, strict=True)):
                 number = i * self.w.row.points + j
@@ -317,11 +317,11 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
     (full, scalar), panel = _types(w), w.plan.panel
     with b.loop(0, w.wide) as x, b.loop(0, vectors * w.plan.lanes, w.plan.lanes) as v:
         square: list[list[str]] = []
-        for down in (p for p in w.down for _ in range(p.count)):
-            line, values = _there(b, "%y", down.tiles, w.tall), list[str]()
-            for across in (p for p in w.across for _ in range(p.count)):
-                row = _there(b, x.index, across.tiles, w.wide)
-                tile = plus(b, times(b, line, across.tiles), row)
+        for down in w.tiles_of[0]:
+            line, values = _there(b, "%y", down, w.tall), list[str]()
+            for across in w.tiles_of[1]:
+                row = _there(b, x.index, across, w.wide)
+                tile = plus(b, times(b, line, across), row)
                 at = element(b, scalar, "%m", plus(b, times(b, tile, panel), v.index))
                 number = len(square) * w.row.points + len(values)
                 at = element(b, scalar, at, str(number * w.sums))

@@ -295,26 +295,34 @@ class _Writer:
         return itertools.product(self.w.down, self.w.across)
 
     def _points(self) -> Iterator[_Point]:
-        """All products of a tile: loops over those that are alike."""
+        """All products of a tile, in loops over those that are alike: filters of each line of them
+        follow one another."""
         b, w = self.b, self.w
-        for down, across in self._kinds():
-            with b.loop(0, down.count) as y, b.loop(0, across.count) as x:
+        for down in w.down:
+            with b.loop(0, down.count) as y:
+                for across in w.across:
+                    with b.loop(0, across.count) as x:
+                        yield self._point(down, across, y.index, x.index)
 
-                def number(line: int, row: int, width: int) -> str:
-                    i, j = plus(b, y.index, str(line)), plus(b, x.index, str(row))
-                    return plus(b, times(b, i, width), j)
+    def _point(self, down: Points, across: Points, y: str, x: str) -> _Point:
+        """A product along lines and rows, each a number of those that are alike."""
+        b = self.b
 
-                tap = None
-                if down.tap is not None and across.tap is not None:
-                    tap = number(down.tap, across.tap, TAPS)
-                yield _Point(
-                    number(down.begin, across.begin, w.row.points),
-                    number(0, 0, across.count),
-                    down.count * across.count,
-                    down.tiles * across.tiles,
-                    number(down.sums, across.sums, SUMS),
-                    tap,
-                )
+        def number(line: int, row: int, width: int) -> str:
+            i, j = plus(b, y, str(line)), plus(b, x, str(row))
+            return plus(b, times(b, i, width), j)
+
+        tap = None
+        if down.tap is not None and across.tap is not None:
+            tap = number(down.tap, across.tap, TAPS)
+        return _Point(
+            number(down.begin, across.begin, self.w.row.points),
+            number(0, 0, across.count),
+            down.count * across.count,
+            down.tiles * across.tiles,
+            number(down.sums, across.sums, SUMS),
+            tap,
+        )
 
     def _passes(self, tiles: int) -> int:
         """How many register tiles so many tiles take."""
