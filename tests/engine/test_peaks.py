@@ -109,9 +109,9 @@ def run_of(body: str, target: Target) -> None:
         np.testing.assert_allclose(made[name], expected, 1e-6, 1e-37, err_msg=body)
 
 
-def functions_of(body: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The functions that the code of a program calls."""
-    called = set()
+def calls_of(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The functions that code calls from now on, which are put there."""
+    called = set[str]()
     function = mathlib.function
 
     def noting(b: Builder, name: str, *rest: Any) -> str:
@@ -119,6 +119,12 @@ def functions_of(body: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return function(b, name, *rest)
 
     monkeypatch.setattr(mathlib, "function", noting)
+    return called
+
+
+def functions_of(body: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The functions that the code of a program calls."""
+    called = calls_of(monkeypatch)
     run_of(body, FEW)
     return called
 
@@ -298,14 +304,7 @@ def test_quotients_by_older_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_powers_of_older_values(monkeypatch: pytest.MonkeyPatch) -> None:
     group = group_of(SHARES["of its row"], SIZES)
-    called = set()
-    function = mathlib.function
-
-    def noting(b: Builder, name: str, *rest: Any) -> str:
-        called.add(name)
-        return function(b, name, *rest)
-
-    monkeypatch.setattr(mathlib, "function", noting)
+    called = calls_of(monkeypatch)
     for order, name in (("mesO", mathlib.EXP_BELOW), ("emsO", "exp")):
         called.clear()
         known_in(group, order, monkeypatch)

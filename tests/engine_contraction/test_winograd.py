@@ -8,14 +8,17 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 
 import pytest
 
+from ricci.backends.llvm.builder import Builder, Scope
 from ricci.backends.llvm.contraction import choose, follow, form_of
+from ricci.backends.llvm.contraction_tiles import even_pieces
 from ricci.backends.llvm.schedule import Side, Winograd
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.winograd_plan import WinogradPlan, plan_of
+from ricci.backends.llvm.winograd_write import Writer
 from ricci.diagnostics import Error
 from ricci.ir.nodes import Access, Index, Skip, Subscript, integer
 from ricci.runtime.options import Options, as_options
@@ -280,6 +283,40 @@ def test_only_sums_of_a_filter_are_made_late(stride: int, sums: int) -> None:
     assert made.count("store <16 x float>") == sums
     heads = [line for line in text.splitlines() if line.startswith("define") and ".tile." in line]
     assert {f".by{9 * 32}" in head for head in heads} == {True, False}
+
+
+class Counting(Builder):
+    """Divides numbers that are known, as all others are by themselves."""
+
+    def pure(self, text: str, *operands: str, floor: Scope | None = None) -> str:
+        known = re.fullmatch(r"udiv i64 (\d+), (\d+)", text)
+        return str(int(known[1]) // int(known[2])) if known else super().pure(text, *operands)
+
+
+@pytest.mark.parametrize("rows", [2, 5, 14])
+@pytest.mark.parametrize(("size", "stride"), [(7, 1), (14, 2), (13, 1), (10, 2), (8, 1)])
+def test_filters_are_asked_for_once(rows: int, size: int, stride: int) -> None:
+    """Register tiles of a stretch are counted from zero on, each by a number of its own."""
+    case = convolution(1, (96, 32), (size, size), 3, pad=1, stride=stride)
+    target, schedule = replace(ZEN_5, l2=1 << 12), Winograd("right", rows, 2, 0, 0, 0)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = plan_of(form, schedule, {}, target, case.constant)
+    assert isinstance(plan, WinogradPlan) and plan.late
+    writer = Writer(plan, {}, target)
+    writer.b = Counting("f", "", "void", "")
+    found, before = [], 0
+    for down, across in product(plan.down, plan.across):
+        tiles = down.tiles * across.tiles
+        for y, x in product(range(down.count), range(across.count)):
+            at = writer.point(down, across, str(y), str(x))
+            begin = 0
+            for count, length in even_pieces(tiles, plan.height):
+                for _ in range(count):
+                    found.append(int(writer.done(at, str(begin), before)))
+                    begin += length
+        before += down.count * across.count * -(-tiles // plan.height)
+    assert sorted(found) == list(range(before))
 
 
 def test_an_item_may_fill_the_second_cache_where_a_core_is_fed() -> None:

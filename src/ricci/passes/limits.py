@@ -19,6 +19,7 @@ import numpy as np
 from ..dtypes import DType
 from ..ir.nodes import Binary, Const, Expr, Select
 from ..ir.rewrite import rebuild
+from .scaled import is_zero
 
 _LEAST, _MOST = 1e-6, 1e6
 """Factors of usual size: hardly anything that they are put together with is too large or small."""
@@ -60,7 +61,7 @@ def _at_zero(expr: Expr, part: Expr) -> float | None:
                 return None
             return min(a, b) if op == "min" else max(a, b)
         case Select(condition=Binary(op=op, lhs=lhs, rhs=rhs), then=then, otherwise=otherwise):
-            sign = (lhs is part and _is_zero(rhs)) or (rhs is part and _is_zero(lhs))
+            sign = (lhs is part and is_zero(rhs)) or (rhs is part and is_zero(lhs))
             a, b = _at_zero(then, part), _at_zero(otherwise, part)
             return a if op in _ORDERS and sign and a == b else None
     return None
@@ -84,7 +85,3 @@ def _scaled(expr: Expr, op: str, by: Const, done: Mapping[int, Expr]) -> Expr:
     a, b = (np.asarray(float(x.value), expr.dtype.numpy()) for x in (expr, by))
     with np.errstate(all="ignore"):
         return Const(float(a * b if op == "mul" else a / b), expr.dtype)
-
-
-def _is_zero(expr: Expr) -> bool:
-    return isinstance(expr, Const) and float(expr.value) == 0.0

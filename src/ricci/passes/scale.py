@@ -89,11 +89,12 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
     indices = set(free_indices(given)) - set(kernel.reduced)
     own = indices - set(free_indices(rest))
     is_arranged = bool(own) and _terms(kernel) >= _LEAST
+    allowed = own if is_arranged else indices
     if accumulator.dtype.is_int:
-        return _gathered(kernel, constant, own if is_arranged else indices, moved)
+        return _gathered(kernel, constant, allowed, moved)
     if own and not is_arranged:
         return kernel
-    found = _steps(result, accumulator, constant, own if is_arranged else indices)
+    found = _steps(result, accumulator, constant, allowed)
     if found is None:
         return kernel
     result, steps, last = found

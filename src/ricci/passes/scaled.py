@@ -97,8 +97,8 @@ class Scaling:
             case Select():
                 return self._select(expr) or _plain(expr)
             case Binary(op="max", lhs=lhs, rhs=rhs):
-                zero, other = (lhs, rhs) if _is_zero(lhs) else (rhs, lhs)
-                return (self._not_negative(other) if _is_zero(zero) else None) or _plain(expr)
+                zero, other = (lhs, rhs) if is_zero(lhs) else (rhs, lhs)
+                return (self._not_negative(other) if is_zero(zero) else None) or _plain(expr)
         return _plain(expr)
 
     def _product(self, value: Expr, factor: Expr) -> Scaled | None:
@@ -132,8 +132,8 @@ class Scaling:
     def _select(self, expr: Select) -> Scaled | None:
         """A form or zero, by a condition; or the positive part of a form."""
         then, otherwise = expr.then, expr.otherwise
-        value, zero = (otherwise, then) if _is_zero(then) else (then, otherwise)
-        if not _is_zero(zero):
+        value, zero = (otherwise, then) if is_zero(then) else (then, otherwise)
+        if not is_zero(zero):
             return None
         if accesses(expr.condition):
             return None if positive_part(expr) is None else self._not_negative(value)
@@ -251,7 +251,8 @@ def _negated(expr: Expr) -> Expr:
     return Unary("neg", expr)
 
 
-def _is_zero(expr: Expr) -> bool:
+def is_zero(expr: Expr) -> bool:
+    """Whether an expression is the number zero."""
     return isinstance(expr, Const) and expr.value == 0
 
 
@@ -276,14 +277,14 @@ def _by_sign(expr: Select) -> tuple[Expr | None, Expr]:
     """What is compared with zero in a choice that is zero below it, and else what is chosen."""
     match expr.condition:
         case Binary(op=op, lhs=lhs, rhs=rhs):
-            value = rhs if _is_zero(lhs) else lhs
+            value = rhs if is_zero(lhs) else lhs
             below = op in (("lt", "le") if value is lhs else ("gt", "ge"))
             above = op in (("gt", "ge") if value is lhs else ("lt", "le"))
-            one_is_zero = _is_zero(rhs if value is lhs else lhs)
+            one_is_zero = is_zero(rhs if value is lhs else lhs)
             kept, left = expr.otherwise, expr.then
             if not below:
                 kept, left = left, kept
-            if one_is_zero and (below or above) and _is_zero(left):
+            if one_is_zero and (below or above) and is_zero(left):
                 return value, kept
     return None, expr
 

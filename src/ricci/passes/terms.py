@@ -33,6 +33,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import accesses, children, free_indices, has_guard, rebuild, with_children
 from ..records import dataclass, replace
+from .scaled import is_zero
 from .specialise import shapes_inside
 
 LEAST_TERMS = 8
@@ -120,14 +121,10 @@ def _term(expr: Expr) -> _Term:
         case Unary(op="neg", operand=Select() as inner):
             term = _term(inner)
             return replace(term, value=Unary("neg", term.value))
-        case Select(condition=condition, then=then, otherwise=otherwise) if _is_zero(otherwise):
+        case Select(condition=condition, then=then, otherwise=otherwise) if is_zero(otherwise):
             if not accesses(condition):
                 return _guarded(then, condition)
     return _Term(expr)
-
-
-def _is_zero(expr: Expr) -> bool:
-    return isinstance(expr, Const) and expr.value == 0
 
 
 def _guarded(value: Expr, condition: Expr) -> _Term:

@@ -525,6 +525,11 @@ def store_first(
     b.line(f"store {with_lanes(scalar, count)} {part}, ptr {to}, align {align}")
 
 
+_SHORTER = {"i8": 1, "i16": 2, "i32": 4}
+"""Bytes of integers that may have been longer."""
+_HALF_REGISTER = 32
+
+
 def store_masked(
     b: Builder, scalar: str, lanes: int, value: str, to: str, align: int, mask: str
 ) -> None:
@@ -544,11 +549,6 @@ def store_masked(
     name = f"llvm.masked.store.{tag(scalar, lanes)}.p0"
     b.declare(f"declare void @{name}({full}, ptr, i32, {bits})")
     b.line(f"call void @{name}({full} {value}, ptr {to}, i32 {align}, {bits} {mask})")
-
-
-_SHORTER = {"i8": 1, "i16": 2, "i32": 4}
-"""Bytes of integers that may have been longer."""
-_HALF_REGISTER = 32
 
 
 def store_live(

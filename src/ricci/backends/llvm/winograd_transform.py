@@ -318,9 +318,9 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
     with b.loop(0, w.wide) as x, b.loop(0, vectors * w.plan.lanes, w.plan.lanes) as v:
         square: list[list[str]] = []
         for down in w.tiles_of[0]:
-            line, values = _there(b, "%y", down, w.tall), list[str]()
+            line, values = _which(b, "%y", down, w.tall), list[str]()
             for across in w.tiles_of[1]:
-                row = _there(b, x.index, across, w.wide)
+                row = _which(b, x.index, across, w.wide)
                 tile = plus(b, times(b, line, across), row)
                 at = element(b, scalar, "%m", plus(b, times(b, tile, panel), v.index))
                 number = len(square) * w.row.points + len(values)
@@ -337,7 +337,7 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
     return b.text()
 
 
-def _there(b: Builder, tile: str, tiles: int, most: int) -> str:
+def _which(b: Builder, tile: str, tiles: int, most: int) -> str:
     """The number of a tile of `most`, or the first if only so many have the product."""
     if tiles == most:
         return tile

@@ -40,11 +40,11 @@ from .winograd_transform import (
 
 def write_winograd(plan: WinogradPlan, strides: Strides, target: Target) -> KernelCode:
     """The code of a plan."""
-    return _Writer(plan, strides, target).code()
+    return Writer(plan, strides, target).code()
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
+class Product:
     """A product of tiles, in loops over those that are alike."""
 
     point: str
@@ -61,7 +61,9 @@ class _Point:
     """The number of the filter's element, if it is one."""
 
 
-class _Writer:
+class Writer:
+    """Writes the code of a plan."""
+
     def __init__(self, w: WinogradPlan, strides: Strides, target: Target) -> None:
         self.w, self.plan, self.strides = w, w.plan, strides
         self.form = w.plan.form
@@ -275,7 +277,7 @@ class _Writer:
                 for row, rows in self._rows(at.tiles):
                     beside = (0, "")
                     if asked:
-                        ahead = times(b, self._done(at, row, before), count * asked * LINE)
+                        ahead = times(b, self.done(at, row, before), count * asked * LINE)
                         some = b.pure(f"icmp slt i64 {ahead}, {count * lines * LINE}", ahead)
                         next = b.pure(f"getelementptr i8, ptr {after}, i64 {ahead}", after, ahead)
                         next = b.pure(f"select i1 {some}, ptr {next}, ptr {filters}", some, next)
@@ -283,7 +285,7 @@ class _Writer:
                     self._tile(at.point, filters, step, (begin, count), row, rows, vectors, beside)
                 before += at.count * self._passes(at.tiles)
 
-    def _done(self, at: _Point, row: str, before: int) -> str:
+    def done(self, at: Product, row: str, before: int) -> str:
         """How many register tiles of a stretch come before that of some rows, `before` those that
         are not alike."""
         b, passes = self.b, self._passes(at.tiles)
@@ -294,7 +296,7 @@ class _Writer:
         """Products along lines and along rows."""
         return itertools.product(self.w.down, self.w.across)
 
-    def _points(self) -> Iterator[_Point]:
+    def _points(self) -> Iterator[Product]:
         """All products of a tile, in loops over those that are alike: filters of each line of them
         follow one another."""
         b, w = self.b, self.w
@@ -302,9 +304,9 @@ class _Writer:
             with b.loop(0, down.count) as y:
                 for across in w.across:
                     with b.loop(0, across.count) as x:
-                        yield self._point(down, across, y.index, x.index)
+                        yield self.point(down, across, y.index, x.index)
 
-    def _point(self, down: Points, across: Points, y: str, x: str) -> _Point:
+    def point(self, down: Points, across: Points, y: str, x: str) -> Product:
         """A product along lines and rows, each a number of those that are alike."""
         b = self.b
 
@@ -315,7 +317,7 @@ class _Writer:
         tap = None
         if down.tap is not None and across.tap is not None:
             tap = number(down.tap, across.tap, TAPS)
-        return _Point(
+        return Product(
             number(down.begin, across.begin, self.w.row.points),
             number(0, 0, across.count),
             down.count * across.count,
