@@ -220,6 +220,23 @@ def test_several_terms_at_a_time(name: str) -> None:
     assert code.count("call void @llvm.prefetch") == wanted
 
 
+@pytest.mark.parametrize(("sizes", "asks"), [("1024, 16384", False), ("60, 276000", True)])
+def test_what_others_read_is_not_asked_for(sizes: str, asks: bool) -> None:
+    """1 KB behind what the first kernel of a group reads is the next one of its blocks of 256
+    columns, but the same one of those of 480."""
+    model = ricci.parse(
+        f"""import nn; graph G {{
+            @input {{ x: real[{sizes}]; }}
+            @output {{ y: real[{sizes}]; }}
+            @compose {{ y = nn.softmax{{axes=[0]}}(x); }}
+        }}""",
+        "skriptnd",
+    )
+    parts = model.show("llvm", target="x86-64-v4").split("\ndefine ")[1:]
+    (first,) = (f for f in parts if ".part0(" in f.partition("\n")[0])
+    assert ("call void @llvm.prefetch" in first) == asks
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((64, 1 << 18), 0), ((32768, 512), 1)])
 def test_choices_ask_as_sums_do(shape: tuple[int, int], axis: int) -> None:
     """The first term, which is read before the others, does not count as another use."""

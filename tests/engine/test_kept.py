@@ -17,6 +17,7 @@ from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Reduce
 from ricci.passes.pipeline import lower
+from ricci.records import replace
 
 ARGMAX = """
 import math;
@@ -50,8 +51,9 @@ def kernel_of(text: str, sizes: dict[str, int]) -> Reduce:
     return kernel
 
 
-def plan_of(text: str, sizes: dict[str, int]) -> nest_plan.Plan:
-    return nest_plan.make_plan(kernel_of(text, sizes), Frame({}, host()), host())
+def plan_of(text: str, sizes: dict[str, int], cpu: str = "") -> nest_plan.Plan:
+    target = replace(host(), cpu=cpu)
+    return nest_plan.make_plan(kernel_of(text, sizes), Frame({}, target), target)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -82,6 +84,15 @@ def test_how_many_terms_at_a_time() -> None:
     assert plan.kept and plan.kept * plan.lanes < 512 * 1024 and plan.terms > 1
     assert plan_of(first, {"N": 4, "M": 512, "K": 1024}).kept == 0
     assert plan_of(second, {"N": 400, "M": 400, "K": 16}).kept == 0
+
+
+@pytest.mark.parametrize(("cpu", "terms"), [("znver4", 1), ("znver5", 8)])
+@pytest.mark.parametrize("values", ["x(i, j, k)", "x(i, j, k) * z(i)"])
+def test_sums_of_rows_that_follow_each_other(cpu: str, terms: int, values: str) -> None:
+    """Rows that are only added are read several at a time where the processor follows them all."""
+    text = f"def f(float(N, M, K) x, float(N) z) -> (y) {{ y(i, k) +=! {values} }}"
+    plan = plan_of(text, {"N": 8, "M": 40, "K": 1024}, cpu)
+    assert (plan.kept, plan.terms) == (1024 // plan.lanes, terms if "*" not in values else 1)
 
 
 def test_schedules_say_and_try_it() -> None:

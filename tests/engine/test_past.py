@@ -80,3 +80,28 @@ def test_rows_that_are_turned(
     monkeypatch.setattr(nest_uses, "LARGE", 1)
     plan = plan_turned(kernel, frame, given, near=True)
     assert plan is not None and bool(plan.ahead) == (target is HALVES and not is_local)
+
+
+LEAVING = """
+def f(float(N, K) X, float(N, K) S) -> (Y, T) {
+    a(i, j) = X(i, j) + S(i, j)
+    Y(i, j) = exp(a(i, j))
+    T(i, j) = a(i, j) * 2 + Y(j, i)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "states", "leave"),
+    [(512, 0, {"T"}), (512, 1, set()), (511, 0, set())],
+    ids=["large", "new values of a variable", "small"],
+)
+def test_which_results_leave_the_program(size: int, states: int, leave: set[str]) -> None:
+    """Large ones that neither it nor its next call reads."""
+    graph = ricci.tc.define(LEAVING)["f"].graph
+    program = lower(graph, dict.fromkeys(graph.symbols, size), Types(), states=states)
+    kernels = [k for k in program.kernels if isinstance(k, Reduce)]
+    written = {t.tensor.name.rpartition(".")[2] for k in kernels for t in k.targets}
+    assert {"Y", "T"} <= written
+    found = {t.tensor.name.rpartition(".")[2] for k in kernels if k.leaves for t in k.targets}
+    assert found == leave

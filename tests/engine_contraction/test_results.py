@@ -56,6 +56,36 @@ def test_whole_vectors_go_past_the_caches(
     assert _streams(case, schedule, target) == past
 
 
+LEAVING = """
+import nn;
+graph Main {{
+    @input {{ x: real[1,16,64,64]; }}
+    @variable {{ w: real[{channels},16,1,1]; v: real[8,{channels},1,1]; }}
+    @output {{ {outputs} }}
+    @compose {{ c = nn.conv(x, w); y = nn.relu(c); {more} }}
+}}
+"""
+Y, Z = "y: real[1,{channels},64,64];", "z: real[1,8,64,64];"
+
+
+@pytest.mark.parametrize(
+    ("channels", "outputs", "more", "past"),
+    [
+        (1024, Y, "", True),
+        (1008, Y, "", False),  # less than 16 MB
+        (1024, Y + Z, "z = nn.conv(y, v);", False),  # which the program reads again
+        (1024, Z, "z = nn.conv(y, v);", False),
+        (2048, Y + Z, "z = nn.conv(y, v);", True),  # 32 MB: no matter who reads them
+    ],
+)
+def test_large_results_that_leave_the_program(
+    channels: int, outputs: str, more: str, past: bool
+) -> None:
+    text = LEAVING.format(channels=channels, outputs=outputs.format(channels=channels), more=more)
+    code = ricci.parse(text, "skriptnd").show("llvm", target="x86-64-v4", kernel="0")
+    assert ("!nontemporal" in code) == past
+
+
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("rows", [3, 5, 9])
 @pytest.mark.parametrize("row_block", [45, 90, 1000])

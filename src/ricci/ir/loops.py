@@ -62,7 +62,8 @@ class Reduce:
     empty, and `initial` is then the value; otherwise there is one term, and `op` "set" replaces the
     initial value by it. A kernel whose `initial` reads its own targets reads each element where it
     writes it. If `op` is "update", the points of `reduced` come in order, and `values` and
-    `condition` may read the accumulators, which they replace together.
+    `condition` may read the accumulators, which they replace together. If it `leaves`, nothing in
+    the program reads what it writes, which is large.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Reduce:
     condition: Expr | None = None
     span: Span = field(default=NOWHERE, repr=False)
     operations: tuple[Operation, ...] = field(default=(), repr=False)
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

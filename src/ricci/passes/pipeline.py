@@ -32,6 +32,7 @@ from .control import Lowered, lower_control
 from .hoist import hoist
 from .in_place import sums_in_place
 from .layout import choose_layouts
+from .leaves import mark_leaving
 from .machine import Machine
 from .memory import plan_memory, split_constant
 from .prune import prune
@@ -76,7 +77,7 @@ def lower(
     changed = None
     if states and not graph.sizes:
         changed = update_in_place(lowered, _states(graph, states))
-    program = _program(graph, changed or lowered, len(conditions), strided, machine)
+    program = _program(graph, changed or lowered, len(conditions), strided, machine, states)
     in_place = states if changed else 0
     return replace(program, strides={**program.strides, **strided}, states=in_place)
 
@@ -114,8 +115,9 @@ def _program(
     checks: int,
     strided: Mapping[Tensor, tuple[int, ...]],
     machine: Machine,
+    states: int,
 ) -> Program:
-    """Actions and ports with their buffers."""
+    """Actions and ports with their buffers; the last `states` outputs are read by the next call."""
     inputs = tuple(t for p in graph.inputs for t in p.tensors)
     constants = tuple(t for t in graph.constants if t.data is not None)
     views = lowered.views
@@ -148,6 +150,7 @@ def _program(
         }
         lowered = replace(lowered, places=batched.places)
         views = lowered.views
+        late = mark_leaving(late, _outputs(graph)[: len(_outputs(graph)) - states], views)
     blocks: dict[Kind, Sequence[Tensor]] = {
         "kept": kept,
         "output": _outputs(graph),

@@ -35,13 +35,13 @@ from .emit_access import extent_of, is_division
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
 from .nest_stream import LEAST_PAST, write_either_way
-from .nest_uses import bytes_of
+from .nest_uses import bytes_of, is_far
 from .packing import is_plain
 from .target import LINE
 
 _FAR = 32 << 20
-"""Bytes of results that are written past the caches: a part of fewer is read again from one that
-cores share, which is worth more than what the stores save."""
+"""Bytes of results that are written past the caches if the program reads them: a part of fewer is
+read again from one that cores share, which is worth more than what the stores save."""
 
 
 def result_step(plan: Plan, strides: Strides) -> int | None:
@@ -76,8 +76,10 @@ def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> b
     side, whole = plan.vector, True
     if plan.across:
         side, whole = plan.broadcast, whole_rows
-    large = bytes_of(target.tensor) >= _FAR and target.tensor not in frame.local
-    if not (large and whole) or plan.ragged or frame.target is None:
+    if not whole or plan.ragged or frame.target is None or target.tensor in frame.local:
+        return False
+    leaves = plan.form.kernel.leaves and is_far(target.tensor, frame.target)
+    if not leaves and bytes_of(target.tensor) < _FAR:
         return False
     form, lanes = flat_form(target, strides), plan.lanes
     groups = merge(side.indices, [target], strides).groups

@@ -17,7 +17,17 @@ from .emit import Frame
 from .emit_types import width
 from .nest_choice import choice_of, dtypes_of, is_stored_each_step, prefix_of
 from .nest_rows import are_together
-from .nest_uses import Loop, Use, interior, is_dynamic, is_large, is_read_once, loops_of, uses_of
+from .nest_uses import (
+    Loop,
+    Use,
+    interior,
+    is_dynamic,
+    is_large,
+    is_read_once,
+    loops_of,
+    only_adds,
+    uses_of,
+)
 from .sizes import (
     Size,
     likely,
@@ -412,7 +422,8 @@ def _keep(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
     follow = pieces == 1 and all(u.form.indices.get(last) == extent for u in far)
     # with short vectors, choices take as long as their terms come
     computes = kernel.op == "update" and not target.long
-    plan.terms = 1 if follow and not computes else _TERMS
+    many = computes or (target.follows_many and only_adds(kernel))
+    plan.terms = 1 if follow and not many else _TERMS
 
 
 def can_keep(kernel: Reduce, plan: Plan, uses: Sequence[Use]) -> bool:

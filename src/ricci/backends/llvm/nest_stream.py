@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.loops import Reduce
-from ...ir.nodes import Access, Tensor
+from ...ir.nodes import Tensor
 from .emit import Frame
 from .emit_types import width
 from .nest_asked import asked_of
 from .nest_choice import is_stored_each_step
 from .nest_phase import runs_of
 from .nest_plan import Plan, is_torn
-from .nest_uses import Use, is_far, is_large, is_read_once, uses_of
+from .nest_uses import Use, is_far, is_large, is_read_once, only_adds, uses_of
 from .sizes import likely
 from .target import LINE, Target
 
@@ -121,7 +121,7 @@ def write_either_way(targets: Sequence[Tensor], frame: Frame, body: Callable[[],
 
 def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
     """The large tensors that are read along the vectors, once."""
-    if plan.vector is None or (plan.terms > 1 and _only_adds(kernel)):
+    if plan.vector is None or (plan.terms > 1 and only_adds(kernel)):
         return {}
     only_reads = kernel.reduced and not is_stored_each_step(kernel)
     helps_itself = only_reads and frame.target is not None and frame.target.looks_ahead
@@ -138,6 +138,7 @@ def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
         for u in read
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
         if tensors.count(u.access.tensor) == 1 and is_read_once(u)
+        if plan.terms == 1 or _goes_on(u, plan)
     }
 
 
@@ -146,9 +147,13 @@ def _moves(use: Use, kernel: Reduce) -> bool:
     return bool(use.form.others) or any(i in use.form.indices for i in kernel.reduced)
 
 
-def _only_adds(kernel: Reduce) -> bool:
-    """Whether terms are added as they are read."""
-    return kernel.op == "add" and all(isinstance(v, Access) for v in kernel.values)
+def _goes_on(use: Use, plan: Plan) -> bool:
+    """Whether what is asked for along a row of terms is of the row, or of the next one: behind a
+    part of a row is what others read."""
+    assert plan.vector is not None
+    run = likely(plan.vector.extent)
+    steps = (use.form.indices.get(x.index) for x in (*plan.outer, *plan.reduced))
+    return run * width(use.access.tensor.dtype) > _NEAR or run in steps
 
 
 def _distance(use: Use, plan: Plan, helps_itself: bool) -> int:

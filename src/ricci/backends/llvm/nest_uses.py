@@ -168,6 +168,11 @@ def is_far(tensor: Tensor, target: Target) -> bool:
     return bytes_of(tensor) >= (min(LARGE, target.shared) if target.narrow else LARGE)
 
 
+def only_adds(kernel: Reduce) -> bool:
+    """Whether terms are added as they are read."""
+    return kernel.op == "add" and all(isinstance(v, Access) for v in kernel.values)
+
+
 def bytes_of(tensor: Tensor) -> int:
     """The size of a tensor; 0 if it is not known."""
     size = product(sizes_of(tensor.shape))

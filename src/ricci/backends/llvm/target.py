@@ -71,6 +71,11 @@ class Target:
         return self.cpu.startswith("znver")
 
     @property
+    def follows_many(self) -> bool:
+        """Whether it does so along several rows at a time as fast as along one."""
+        return self.cpu == "znver5"
+
+    @property
     def halves(self) -> bool:
         """Whether vectors of 64 bytes are loaded, computed and stored in halves."""
         return self.long and self.cpu == "znver4"
