@@ -2,7 +2,8 @@
 
 No instruction gives the larger of two values, and NaN if one is NaN. So accumulators take no NaN
 in, which is one instruction, and beside them it is kept which lanes have seen none: one comparison
-tells that of two vectors. What has seen NaN is NaN at the end.
+tells that of two vectors. What has seen NaN is NaN at the end: of rows, or of each few terms that
+are written out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Watch:
     been no NaN."""
 
     def __init__(
-        self, b: Builder, op: str, dtypes: Sequence[DType], lanes: int, vectors: int
+        self, b: Builder, op: str, dtypes: Sequence[DType], lanes: int, vectors: int = 1
     ) -> None:
         self.b, self.op, self.lanes = b, op, lanes
         watched = op in ("min", "max") and lanes > 1 and all(d in _REAL for d in dtypes)
@@ -73,6 +74,20 @@ class Watch:
             numbers = self._all(flags[n * self.each : (n + 1) * self.each], self._type(dtype))
             scalar, nan = scalar_type(dtype), literal(math.nan, dtype)
             text = f"select i1 {numbers}, {scalar} {total}, {scalar} {nan}"
+            out.append(self.b.pure(text, numbers, total))
+        return out
+
+    def mended_lanes(self, totals: list[str]) -> list[str]:
+        """The totals of each lane, or NaN, where all terms have been seen since there were none."""
+        out, bits = [], with_lanes("i1", self.lanes)
+        flags = self.after(self.first())
+        for n, (total, dtype) in enumerate(zip(totals, self.dtypes, strict=True)):
+            (numbers,) = flags[n * self.each : (n + 1) * self.each]
+            if self._type(dtype) != bits:
+                numbers = self.b.pure(f"trunc {self._type(dtype)} {numbers} to {bits}", numbers)
+            type = vector_type(dtype, self.lanes)
+            nan = splat(literal(math.nan, dtype), scalar_type(dtype), self.lanes)
+            text = f"select {bits} {numbers}, {type} {total}, {type} {nan}"
             out.append(self.b.pure(text, numbers, total))
         return out
 

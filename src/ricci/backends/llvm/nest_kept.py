@@ -127,8 +127,7 @@ class KeptNest(LoopNest):
             held = self._held(begin, loop.index, set)
             fresh = self.is_sum and len(terms) > 1
             values = self._nothing(1) if fresh else held
-            for places in terms:
-                values = self._terms([cell], values, places)
+            values = self._several([cell], values, terms)
             total = self._added(held, values) if fresh else values
             self._keep(total, begin, loop.index, set)
 

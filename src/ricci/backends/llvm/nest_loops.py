@@ -5,10 +5,12 @@ What vectors along the reduced indices do is in `nest_reduce`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 from ...dtypes import DType
 from ...ir import shapes
@@ -22,6 +24,7 @@ from .emit_access import extent_of
 from .emit_types import scalar_type, splat, vector_type, with_lanes
 from .mathlib_core import Reals
 from .nest_choice import choice_of, dtypes_of, with_steps
+from .nest_extreme import Watch
 from .nest_phase import runs_of
 from .nest_plan import Plan, written_out
 from .nest_share import divided, points_within, shares_of
@@ -74,6 +77,8 @@ class LoopNest(ABC):
             x for x, (a, z) in self.interiors.items() if (a, z) != (0, size_of(x.extent))
         }
         self.unrolled = written_out(self.kernel, self.plan)
+        self.watch = Watch(self.b, "", self.dtypes, plan.lanes)
+        """Of what is combined at the moment."""
         self.runs: dict[int, int] = {}
         """Targets that are written as one, and how many."""
         if plan.vector is not None and plan.lanes > 1 and not plan.over_reduced:
@@ -426,13 +431,11 @@ class LoopNest(ABC):
         """The reduced loops from here inwards; gives the new accumulators."""
         if not rest:
             return self._terms(cells, accumulators, places)
+        if rest[0].index in self.unrolled:
+            points = itertools.product(*(range(cast(int, x.extent)) for x in rest))
+            here = [{x.index: Place(None, n) for x, n in zip(rest, p, strict=True)} for p in points]
+            return self._several(cells, accumulators, [{**places, **h} for h in here])
         loop, *rest = rest
-        if loop.index in self.unrolled:
-            assert isinstance(loop.extent, int)
-            for n in range(loop.extent):
-                here = {**places, loop.index: Place(None, n)}
-                accumulators = self._reduce(cells, accumulators, here, rest)
-            return accumulators
         end = self.frame.count(loop.extent)
         return self._span(cells, accumulators, places, loop.index, (0, end), rest, end)
 
@@ -494,13 +497,33 @@ class LoopNest(ABC):
     def _types(self, cells: int) -> list[str]:
         return [vector_type(d, self.plan.lanes) for _ in range(cells) for d in self.dtypes]
 
-    def _terms(self, cells: list[Cell], accumulators: list[str], places: Places) -> list[str]:
-        """One point of the reduction, in every cell."""
+    def _several(self, cells: list[Cell], totals: list[str], terms: list[Places]) -> list[str]:
+        """A few points of the reduction, one after the other, in every cell."""
+        given = self.b, self.kernel.op, self.dtypes, self.plan.lanes
+        watches = [Watch(*given) for _ in cells if len(terms) > 1]
+        for places in terms:
+            totals = self._terms(cells, totals, places, watches)
+        if not watches or not watches[0].types:
+            return totals
+        size = len(self.dtypes)
+        parts = (totals[n * size : (n + 1) * size] for n in range(len(cells)))
+        return [x for w, p in zip(watches, parts, strict=True) for x in w.mended_lanes(p)]
+
+    def _terms(
+        self,
+        cells: list[Cell],
+        accumulators: list[str],
+        places: Places,
+        watches: Sequence[Watch] = (),
+    ) -> list[str]:
+        """One point of the reduction, in every cell, which may have a watch each."""
         out = []
-        width = len(self.dtypes)
+        width, before = len(self.dtypes), self.watch
         for n, cell in enumerate(cells):
+            self.watch = watches[n] if watches else before
             point = self._point(cell, places)
             out += self._term(point, accumulators[n * width : (n + 1) * width])
+        self.watch = before
         return out
 
     def _term(self, point: Point, accumulators: list[str]) -> list[str]:
@@ -517,7 +540,7 @@ class LoopNest(ABC):
         for old, expr, dtype in zip(accumulators, kernel.values, self.dtypes, strict=True):
             plain = kernel.op == "update" and not reached.has_effect(expr)
             new = self._combined(reached if plain else inner, old, expr, dtype)
-            if inner.mask is not point.mask:
+            if inner.mask is not point.mask and not self.watch.types:
                 new = self._only_where(inner, new, old, dtype)
             out.append(new)
         return out
@@ -540,6 +563,10 @@ class LoopNest(ABC):
             a, b = point.value(expr.lhs), point.value(expr.rhs)
             return Reals(self.b, dtype, lanes).fma(point.vector(a), point.vector(b), old)
         value = point.vector(point.value(expr))
+        if self.watch.types:
+            if not point.mask.is_full:
+                value = self._only_where(point, value, old, dtype)
+            return self.watch.combine(old, value, dtype)
         return emit_arith.combine(self.b, self.kernel.op, old, value, dtype, lanes)
 
     def _only_where(self, point: Point, new: str, old: str, dtype: DType) -> str:

@@ -9,7 +9,7 @@ from ...dtypes import DType
 from ...ir.loops import Reduce
 from ...ir.nodes import Expr
 from . import counts, emit_arith
-from .emit import FULL, Frame, Mask, Place, Point
+from .emit import FULL, Frame, Mask, Place
 from .emit_types import scalar_type, with_lanes
 from .nest_choice import better
 from .nest_extreme import Watch
@@ -116,14 +116,6 @@ class ReduceNest(KeptNest):
         """Accumulators and flags, with their types."""
         types = self._types(len(cells) * self.plan.vectors) + self.watch.types * len(cells)
         return list(zip(types, values, strict=True))
-
-    def _combined(self, point: Point, old: str, expr: Expr, dtype: DType) -> str:
-        if not self.watch.types:
-            return super()._combined(point, old, expr, dtype)
-        value = point.vector(point.value(expr))
-        if not point.mask.is_full:
-            value = self._only_where(point, value, old, dtype)
-        return self.watch.combine(old, value, dtype)
 
     def _first_lanes(self, cell: Cell) -> list[str]:
         """What the accumulators of all lanes begin with."""
