@@ -52,9 +52,9 @@ from ..ir.rewrite import (
 from ..records import dataclass, replace
 from .boxes import are_all
 from .folds import fold_of, is_fold
-from .phases import split_phases
+from .phases import are_all_phases, joined, split_phases
 from .specialise import shapes_inside
-from .split import split_targets
+from .split import on_whole, split_targets
 from .terms import split_terms
 from .turn import turn_round
 
@@ -147,8 +147,7 @@ class _Maker:
             phases, turned = {}, split
         if phases and read.isdisjoint(targets) and all(map(_is_reduce, parts)):
             self.views |= views | phases
-            for part in parts:
-                self._reduce(part, a.targets)
+            self._by_phases(parts, a.targets[0], split.targets[0].tensor)
             return
         if read.isdisjoint(targets) and _is_reduce(turned):
             for tensor in targets if views else ():
@@ -218,8 +217,11 @@ class _Maker:
 
     # ------------------------------------------------------------------ reductions
 
-    def _reduce(self, a: Assignment, written: tuple[Access, ...]) -> None:
-        """A kernel of an assignment with plain targets, which were `written` in the program."""
+    def _reduce(
+        self, a: Assignment, written: tuple[Access, ...], first: Expr | None = None
+    ) -> None:
+        """A kernel of an assignment with plain targets, which were `written` in the program; of one
+        target it may be known what it holds at `first`."""
         dimensions = cast("list[Index | None]", plain_dimensions(a.targets[0]))
         kept = {d for d in dimensions if d is not None}
         domain = tuple(i for i in a.domain if i in kept)
@@ -228,7 +230,7 @@ class _Maker:
             pending = self.states[t.tensor].pending
             if a.op == "set" and pending is not None and may_fail(pending.value):
                 self._flush(t.tensor)  # what is overwritten may be wrong all the same
-        initial = tuple(self._first(w, t) for w, t in zip(written, a.targets, strict=True))
+        initial = (first,) if first is not None else self._all_first(written, a.targets)
         if a.op == "set" and not reduced and a.condition is None and not has_guard(*_guardable(a)):
             for t in written:
                 self.states[t.tensor].written = True
@@ -242,6 +244,19 @@ class _Maker:
             accumulators, a.locals, a.condition, a.span,
         )  # fmt: skip
         self.out += split_terms(_accumulated_in_float32(kernel))
+
+    def _by_phases(self, parts: list[Assignment], written: Access, split: Tensor) -> None:
+        """Kernels of the assignments that one has been taken apart into, whose target, as it was
+        `written` in the program, had been `split` before. If they write all of it, each begins with
+        what its own elements hold, and nothing else writes that."""
+        tensor, targets = written.tensor, [p.targets[0] for p in parts]
+        first: list[Expr | None] = [None] * len(parts)
+        if are_all_phases(targets):
+            places = [on_whole(joined(t, split), written) for t in targets]
+            first = [self._value_before(*p) for p in zip(places, targets, strict=True)]
+            self.states[tensor].pending = None
+        for part, value in zip(parts, first, strict=True):
+            self._reduce(part, (written,), value)
 
     def _fold(self, a: Assignment) -> bool:
         """A kernel of steps that see what the one before left, if there can be one."""
@@ -268,6 +283,11 @@ class _Maker:
             if not self.states[t.tensor].written:
                 self._fill(t.tensor)
         self.out.append(_map_kernel(self.name, a.targets, a.values, a.domain, a))
+
+    def _all_first(
+        self, written: tuple[Access, ...], plain: tuple[Access, ...]
+    ) -> tuple[Expr, ...]:
+        return tuple(self._first(w, t) for w, t in zip(written, plain, strict=True))
 
     def _first(self, target: Access, plain: Access) -> Expr:
         """What an element holds before the reduction, where the kernel writes all of the target;

@@ -12,10 +12,11 @@ Example: with s = 2, d = 1, c = -1, even elements take odd j, and odd elements e
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import cast
 
 from ..ir import shapes
-from ..ir.nodes import Access, Assignment, Const, Expr, Index, Skip, Subscript, Tensor, integer
+from ..ir.nodes import ONE, Access, Assignment, Const, Expr, Index, Skip, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, free_indices, substitute_assignment
 from ..records import dataclass, replace
 from .turn import has_data_guard, replace_index
@@ -52,6 +53,39 @@ def split_phases(a: Assignment) -> tuple[list[Assignment], dict[Tensor, Tensor]]
     tensor = a.targets[0].tensor
     view = _view(tensor, forms)
     return [_on_view(part, view, phases) for part, phases in parts], {view: tensor}
+
+
+def are_all_phases(targets: Sequence[Access]) -> bool:
+    """Whether what such assignments write, each a part of one view, is all of that."""
+    shape = targets[0].tensor.shape
+    steps = [n for s, n in zip(targets[0].subscripts, shape, strict=True) if _is_phase(s, n)]
+    phases = {
+        tuple(s.index for s, n in zip(t.subscripts, shape, strict=True) if _is_phase(s, n))
+        for t in targets
+    }
+    whole = all(
+        s.index.extent == n if isinstance(s.index, Index) else n == ONE or _is_phase(s, n)
+        for t in targets
+        for s, n in zip(t.subscripts, shape, strict=True)
+    )
+    return whole and len(phases) == math.prod(map(_int, steps))
+
+
+def _is_phase(subscript: Subscript, extent: Expr) -> bool:
+    return isinstance(subscript.index, Const) and extent != ONE
+
+
+def joined(target: Access, tensor: Tensor) -> Access:
+    """Where in a tensor an element of such a view of it is."""
+    places, shape = list(target.subscripts), list(target.tensor.shape)
+    subscripts = []
+    for extent in tensor.shape:
+        place = places.pop(0)
+        if shape.pop(0) != extent:
+            step, phase = shape.pop(0), places.pop(0)
+            place = Subscript(shapes.add(shapes.mul(place.index, step), phase.index))
+        subscripts.append(place)
+    return Access(tensor, tuple(subscripts), target.span)
 
 
 def _form(a: Assignment, d: int) -> _Form | None:

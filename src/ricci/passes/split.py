@@ -22,6 +22,19 @@ def split_targets(a: Assignment) -> tuple[Assignment, dict[Tensor, Tensor]]:
     return (replace(a, targets=targets), views) if views else (a, views)
 
 
+def on_whole(place: Access, target: Access) -> Access:
+    """Where in the tensor of a target the element is that is at some place of what it was split
+    into."""
+    subscripts: list[Subscript] = []
+    rest = list(zip(place.subscripts, place.tensor.shape, strict=True))
+    for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
+        own, count = rest.pop(0)
+        subscripts.append(own if shapes.equal(count, extent) else s)
+        while not shapes.equal(count, extent):
+            count = shapes.mul(count, rest.pop(0)[1])
+    return Access(target.tensor, tuple(subscripts), target.span)
+
+
 def _split(target: Access, views: dict[Tensor, Tensor]) -> Access:
     shape: list[Expr] = []
     subscripts: list[Subscript] = []

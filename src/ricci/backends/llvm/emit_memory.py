@@ -23,6 +23,8 @@ FAR = 4096
 """Bytes after which what is asked for goes to the second cache: the first has room for little that
 is not wanted soon."""
 
+_SPREAD = 4
+"""Elements that lanes are apart, at most, to be stored by whole vectors under masks."""
 _ZERO_BYTES = 128
 """Bytes of zeros that are read for vectors of which no element is there."""
 
@@ -190,6 +192,9 @@ def store(point: Point, access: Access, *values: Value) -> None:
     if address.offsets is None and address.stride == len(values):
         _store_next(point, access, address, raws)
         return
+    if address.offsets is None and 1 < address.stride <= _SPREAD and point.b.scales and align >= 4:
+        _store_spread(point, type, align, address, raws[0])
+        return
     full, bits = with_lanes(type, lanes), with_lanes("i1", lanes)
     name = f"llvm.masked.scatter.{tag(type, lanes)}.v{lanes}p0"
     where = f"<{lanes} x ptr> {_pointers(point, type, address)}"
@@ -288,6 +293,25 @@ def interleaved(b: Builder, type: str, lanes: int, vectors: Sequence[str]) -> li
             value = b.pure(text, value, vectors[n])
         out.append(value)
     return out
+
+
+def _store_spread(point: Point, type: str, align: int, address: Address, raw: str) -> None:
+    """Lanes a few elements apart: under masks, which takes less than a store for each lane."""
+    b, lanes, stride = point.b, point.lanes, address.stride
+    full, bits = with_lanes(type, lanes), with_lanes("i1", lanes)
+    mask = None if address.mask.is_full else point.mask_text(address.mask)
+    for first in range(0, stride * (lanes - 1) + 1, lanes):
+        found = [divmod(first + n, stride) for n in range(lanes)]
+        picks = ", ".join(f"i32 {lane if rest == 0 else 0}" for lane, rest in found)
+        value = b.pure(f"shufflevector {full} {raw}, {full} poison, <{lanes} x i32> <{picks}>", raw)
+        on = ", ".join(f"i1 {str(rest == 0).lower()}" for _, rest in found)
+        where = f"<{on}>"
+        if mask is not None:
+            picks = ", ".join(f"i32 {lane if rest == 0 else lanes}" for lane, rest in found)
+            text = f"shufflevector {bits} {mask}, {bits} zeroinitializer, <{lanes} x i32> <{picks}>"
+            where = b.pure(text, mask)
+        place = b.pure(f"getelementptr {type}, ptr {address.pointer}, i64 {first}", address.pointer)
+        emit_arith.store_masked(b, type, lanes, value, place, align, where)
 
 
 def _store_backwards(point: Point, type: str, align: int, address: Address, raw: str) -> None:

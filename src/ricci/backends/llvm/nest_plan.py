@@ -48,7 +48,8 @@ for functions that need two values at a time, with which even more is done at on
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
 _TILES_OF_ROW = 3
-"""Tiles of more vectors in a row, at least: those on borders and what is left over take longer."""
+"""Tiles of more vectors in a row, at least, if it is more than one: those on borders and what is
+left over take longer."""
 _MOST_TERMS = 150
 """Terms of a tile that are written out for rows whose windows overlap."""
 _MOST_ROWS, _LEAST_CELLS = 13, 8
@@ -247,8 +248,9 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
                 # few rows have few sums, which wait for one another; three rows of three vectors
                 # need one register more than the half of 16 that sums have elsewhere
                 wider = min(4, (room + room // 8) // plan.rows)
-                if _TILES_OF_ROW * wider <= _vectors_of_row(kernel, plan.vector, plan.lanes):
-                    plan.vectors = max(plan.vectors, wider)
+                row = _vectors_of_row(kernel, plan.vector, plan.lanes)
+                if row <= wider or row >= _TILES_OF_ROW * wider:
+                    plan.vectors = max(plan.vectors, min(wider, row))
             elif not of_vectors and len(written_out(kernel, plan)) < len(plan.reduced):
                 # what rows share they read once if all terms of them are written out
                 narrow = replace(plan, vectors=1)

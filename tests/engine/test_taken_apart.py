@@ -1,0 +1,163 @@
+"""Targets with a stride, `y[2 * i + k] += ...`, as a kernel for each remainder: what each begins
+with, and elements that are stored a few apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ricci
+from ricci.dtypes import Types
+from ricci.ir.interpret import interpret
+from ricci.ir.loops import Reduce
+from ricci.ir.nodes import Access
+from ricci.passes.pipeline import lower
+from ricci.records import replace
+
+from .running import runnable_targets
+
+SUM = "y[|2 * i + k - 1|, j] += x[i, j] * w[k,], i < n, k < 4, j < m;"
+CASES = {
+    "zeros": (1, SUM, 2),
+    "numbers": (1, f"y[i, j] = 0.5, i < 2 * n, j < m; {SUM}", 2),
+    "an element of another axis": (1, f"y[i, j] = w[j % 4,], i < 2 * n, j < m; {SUM}", 2),
+    "what is at each place": (1, f"y[i, j] = x[i / 2, j] + real(i), i < 2 * n, j < m; {SUM}", 2),
+    "maxima": (
+        1,
+        "y[i, j] = 0.25, i < 2 * n, j < m;"
+        " y[|2 * i + k|, j] >= x[i, j] * w[k,], i < n, k < 3, j < m;",
+        2,
+    ),
+    "remainders without a term": (
+        1,
+        "y[i, j] = w[1,], i < 2 * n, j < m; y[2 * i, j] += x[i, j], i < n, j < m;",
+        1,
+    ),
+    "by three along both": (
+        3,
+        "y[i, j] = real(i) * w[0,] + real(j), i < 3 * n, j < 3 * m;"
+        " y[|3 * i + k - 1|, |3 * j + l|] += x[i, j] * w[k,] * w[l,],"
+        " i < n, j < m, k < 4, l < 3;",
+        3,  # the columns are counted through by two indices
+    ),
+    "by two along both": (
+        2,
+        "y[i, j] = real(i) * w[0,] + real(j), i < 2 * n, j < 2 * m;"
+        " y[|2 * i + k|, |2 * j + l|] += x[i, j] * w[k,] * w[l,], i < n, j < m, k < 3, l < 3;",
+        4,
+    ),
+    "by four, but not all rows": (
+        4,
+        "y[i, j] = w[0,], i < 4 * n, j < 4 * m;"
+        " y[i, |4 * j + l - 2|] += x[i % n, j] * w[l,], i < 3 * n, j < m, l < 4;",
+        5,
+    ),
+    "by four": (
+        4,
+        "y[i, |4 * j + l - 2|] += x[i % n, j] * w[l,], i < 4 * n, j < m, l < 4;",
+        4,
+    ),
+}
+
+
+def text(name: str, n: int, m: int) -> str:
+    step, body, _ = CASES[name]
+    rows, columns = (2, 1) if step == 1 else (step, step)
+    return f"""
+graph G {{
+    @input {{ x: real[{n}, {m}]; w: real[4]; }}
+    @output {{ y: real[{rows * n}, {columns * m}]; }}
+    @compose {{ y = spread(x, w); }}
+}}
+operator spread {{
+    @input {{ x: real[n, m]; w: real[4]; }}
+    @output {{ y: real[{rows} * n, {columns} * m]; }}
+    @lower {{ {body} }}
+}}"""
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("n", "m"), [(5, 6), (3, 50), (16, 16), (1, 33)])
+def test_as_the_interpreter_says(name: str, n: int, m: int) -> None:
+    model = ricci.parse(text(name, n, m))
+    r = np.random.default_rng(m)
+    x, w = (r.standard_normal(s, np.float32) for s in ((n, m), 4))
+    want = interpret(model.graph, {"x": x, "w": w})["y"]
+    for target in runnable_targets():
+        got = model.compile(threads=2, target=target)(x, w)
+        np.testing.assert_allclose(got, want, 1e-5, 1e-5, err_msg=target)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_how_many_kernels_there_are(name: str) -> None:
+    """None of their own write what others begin with, where these write everything."""
+    program = lower(ricci.parse(text(name, 5, 6)).graph, {}, Types())
+    assert len(program.kernels) == CASES[name][2]
+
+
+def test_sums_to_what_is_written() -> None:
+    """The second statement that is taken apart adds to what the first has left."""
+    graph = ricci.parse(text("numbers", 5, 6)).graph
+    (operation,) = graph.operations
+    twice = replace(operation, body=(*operation.body, operation.body[-1]))
+    kernels = lower(replace(graph, operations=(twice,)), {}, Types()).kernels
+    reads = [isinstance(k.initial[0], Access) for k in kernels if isinstance(k, Reduce)]
+    assert reads == [False, False, True, True]
+
+
+def test_channels_that_are_counted_through_groups() -> None:
+    """Each kernel begins with the number of its channel."""
+    model = ricci.parse("""
+import nn;
+graph G {
+    @input { x: real[2, 6, 9]; w: real[6, 4, 4]; b: real[8]; }
+    @output { y: real[2, 8, 18]; }
+    @compose { y = nn.deconv{groups=2, stride=2, padding=1}(x, w, b); }
+}""")
+    r = np.random.default_rng(3)
+    given = {
+        p.name: r.standard_normal(p.shape, np.float32) for p in model.compile("interpreter").inputs
+    }
+    want = interpret(model.graph, given)["y"]
+    np.testing.assert_allclose(model.compile()(**given), want, 1e-5, 1e-5)
+    assert len(lower(model.graph, {}, Types()).kernels) == 2
+
+
+@pytest.mark.parametrize("target", runnable_targets())
+@pytest.mark.parametrize(("kind", "dtype"), [
+    ("real", "float32"), ("real", "float64"), ("int", "int32"), ("int", "int8"),
+])  # fmt: skip
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_elements_between_those_that_are_stored_stay(
+    step: int, kind: str, dtype: str, target: str
+) -> None:
+    """Also those behind the last, of which there need be no memory."""
+    types = {kind: dtype}
+    for count in (16, 23, 61):
+        size = step * (count - 1) + 1
+        model = ricci.parse(f"""
+graph G {{
+    @input {{ a: {kind}[2, {size}]; x: {kind}[2, {count}]; }}
+    @output {{ y: {kind}[2, {size}]; }}
+    @compose {{ y = laid(a, x); }}
+}}
+operator laid {{
+    @input {{ a: {kind}[n, s]; x: {kind}[n, m]; }}
+    @output {{ y: {kind}[n, s]; }}
+    @lower {{ y[i, j] = a[i, j], i < n, j < s; y[i, {step} * k] += x[i, k], i < n, k < m; }}
+}}""")
+        run = model.compile(target=target, **types)
+        a, x = (np.arange(2 * n, dtype=dtype).reshape(2, n) for n in (size, count))
+        memory = np.full(2 * size + 64, 77, dtype)
+        out = memory[: 2 * size].reshape(2, size)
+        run.into([out], a, x)
+        want = a.copy()
+        want[:, ::step] += x
+        np.testing.assert_array_equal(out, want)
+        assert (memory[2 * size :] == 77).all()
+
+
+def test_they_are_stored_by_whole_vectors() -> None:
+    model = ricci.parse(text("by four", 4, 64))
+    assert "scatter" not in model.show("llvm", target="x86-64-v4")
+    assert "scatter" in model.show("llvm", target="x86-64-v3")
