@@ -9,8 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import ricci
 from ricci.backends.llvm import nest
+from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_open import match
+from ricci.backends.llvm.contraction_open_write import begins_earlier
+from ricci.backends.llvm.contraction_plan import make_plan
+from ricci.backends.llvm.contraction_results import result_step
 from ricci.backends.llvm.kernels import KernelCode, generate
 from ricci.backends.llvm.target import host
 from ricci.dtypes import DType
@@ -194,3 +199,61 @@ def test_rows_far_apart() -> None:
     code = match(case.kernel, {}, host(), case.constant)
     assert code is not None
     check(case, code, n, 5)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_sums_of_some_terms_are_no_results(again: bool) -> None:
+    """Where another thread may have stored these. Rows of constant columns that stay in the first
+    cache have sums of several runs of terms."""
+    target = replace(host(), cpu="znver5", vector_bytes=64, units=2, l1=48 << 10, l2=1 << 20)
+    case = matmul(36, 512, 512)
+    kernel = replace(case.kernel, again=again)
+    form = find_form(kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, target, case.constant)
+    assert plan.runs > 1
+    assert (result_step(plan, {}) is None) == again
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+@pytest.mark.parametrize("sizes", [(36, 18, 9, 4, 2, 1), (64, 16, 1), (8, 4, 2, 1), (1,)])
+def test_blocks_cover_everything(sizes: tuple[int, ...], repeatable: bool) -> None:
+    """By as few rows as may be: what is computed twice is less than what smaller blocks would
+    read again, and none if it must not be."""
+    for total in range(150):
+        rows, left = [0] * total, total
+        for number, size in enumerate(sizes):
+            first = total - left
+            blocks, left = divmod(left, size)
+            if repeatable and blocks and left in begins_earlier(sizes[number:]):
+                blocks, left = blocks + 1, 0
+            for block in range(blocks):
+                begin = min(first + block * size, total - size)
+                for row in range(begin, begin + size):
+                    rows[row] += 1
+        assert left == 0
+        assert all(n in (1, 2) for n in rows)
+        assert sum(rows) == total or repeatable
+    assert begins_earlier((9, 4, 2, 1)) == [3, 5, 6, 7, 8]
+    assert begins_earlier((8, 4, 2, 1)) == [3, 5, 6, 7]
+
+
+def test_threads_that_do_the_same_rows() -> None:
+    """None sees, or leaves, what another one has of them before it has all."""
+    model = ricci.parse("""
+import nn;
+graph G {
+    @input { x: real[b|64, 512]; }
+    @variable { w: real[512, 512]; }
+    @output { y: real[b, 512]; }
+    @compose { y = nn.linear(x, w); }
+}""")
+    run = model.compile(threads=2)
+    rng = np.random.default_rng(1)
+    w = run.variables["main.G.w"] = rng.standard_normal((512, 512), np.float32)
+    for rows in (7, 33, 40, 58):
+        x = rng.standard_normal((rows, 512), np.float32)
+        first = run(x)
+        np.testing.assert_allclose(first, x.astype(np.float64) @ w.T, 1e-4, 1e-4)
+        for _ in range(300):
+            np.testing.assert_array_equal(run(x), first)

@@ -63,7 +63,8 @@ class Reduce:
     initial value by it. A kernel whose `initial` reads its own targets reads each element where it
     writes it. If `op` is "update", the points of `reduced` come in order, and `values` and
     `condition` may read the accumulators, which they replace together. If it `leaves`, nothing in
-    the program reads what it writes, which is large.
+    the program reads what it writes, which is large. Of what is done `again`, several threads may
+    compute the same results: these never hold anything else.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Reduce:
     span: Span = field(default=NOWHERE, repr=False)
     operations: tuple[Operation, ...] = field(default=(), repr=False)
     leaves: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

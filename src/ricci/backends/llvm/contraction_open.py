@@ -4,8 +4,9 @@ Requires: a kernel whose symbols are extents of its domain alone, and each of th
 subscripts dimensions alone. For a *block* of values of each, the kernel is one of known sizes,
 with strides that may not be known; it is done for all blocks, with pointers that have moved on.
 Blocks have several values for indices that one operand of the product has (the rows of a matrix
-product). What is no whole block is done by smaller ones, of which the last begins early enough to
-end with the last value.
+product). What is no whole block is done by smaller ones, or by one that begins early enough to end
+with the last value: what two blocks have is computed twice, maybe by two threads at a time, so
+that results are stored once they are complete.
 """
 
 from __future__ import annotations
@@ -59,9 +60,7 @@ def match(
     variants = None if outer is None else peeled.variants(outer)
     if outer is None or variants is None:
         return None
-    read = accesses(*kernel.initial, *kernel.values, *kernel.results)
-    repeatable = not any(a.tensor is t.tensor for a in read for t in kernel.targets)
-    return write_open(outer, variants, repeatable)
+    return write_open(outer, variants, peeled.repeatable)
 
 
 def _patterns(kernel: Reduce) -> dict[Tensor, Pattern] | None:
@@ -105,6 +104,9 @@ class _Peeled:
         self.kernel, self.patterns = kernel, patterns
         self.target, self.constant = target, constant
         self.indices = [i for i in kernel.domain if not isinstance(i.extent, Const)]
+        read = accesses(*kernel.initial, *kernel.values, *kernel.results)
+        self.repeatable = not any(a.tensor is t.tensor for a in read for t in kernel.targets)
+        """Whether values may be computed twice, by two threads at a time."""
 
     def _steps(self, index: Index) -> dict[Tensor, Size]:
         """The distances by which an outer index moves tensors."""
@@ -162,7 +164,7 @@ class _Peeled:
     def _rows(self) -> tuple[int, ...]:
         lanes = self.target.lanes(self.kernel.values[0].dtype)
         rows, _ = best_tile(1 << 10, 1 << 10, lanes, self.target)
-        return (_TILES * rows, *((rows,) if rows > _FEW[0] else ()), *_FEW)
+        return (*(n for n in (_TILES * rows, 2 * rows, rows) if n > _FEW[0]), *_FEW)
 
     # ------------------------------------------------------------------ kernels inside
 
@@ -201,7 +203,8 @@ class _Peeled:
                 new[tensor] = inside
             tensors[inside] = tensor
         domain = tuple(fresh.get(i, i) for i in self.kernel.domain)
-        return _Inner(substitute_kernel(self.kernel, new, domain), fresh, strides, tensors)
+        kernel = replace(substitute_kernel(self.kernel, new, domain), again=self.repeatable)
+        return _Inner(kernel, fresh, strides, tensors)
 
 
 @dataclass(frozen=True, slots=True)

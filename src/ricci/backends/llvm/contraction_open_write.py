@@ -18,6 +18,8 @@ from .nest_share import write_count
 from .sizes import Size, likely
 
 _MOST_CHUNKS = 1024
+_READING = 10
+"""Rows of a block that take as long as to read the other operand for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,26 +125,32 @@ class _Writer:
         return out
 
     def _runs(self, frame: Frame, outer: Outer) -> list[_Run]:
-        """How the values of an outer index are divided in blocks of its sizes."""
+        """How the values of an outer index are divided in blocks of its sizes: as many as there
+        are of the largest, and of what is left. The last of a size may begin earlier, if that is
+        sooner done than the rest by smaller ones; then what two of them have is computed twice, by
+        the same code."""
         b = frame.builder
         total = left = frame.count(outer.extent)
-        first: Count = 0
         out: list[_Run] = []
-        for size in outer.blocks:
-            if out and self.repeatable:
-                fits = b.pure(f"icmp sge i64 {total}, {size}", str(total))
-                blocks = self._choice(frame, fits, counts.rounded_up(b, left, size), 0)
-                rest = self._choice(frame, fits, 0, left)
-            else:
-                blocks = counts.quotient(b, left, size)
-                rest = counts.difference(b, left, counts.product(b, blocks, size))
+        for number, size in enumerate(outer.blocks):
+            first = counts.difference(b, total, left)
+            blocks = counts.quotient(b, left, size)
+            left = counts.difference(b, left, counts.product(b, blocks, size))
+            early = begins_earlier(outer.blocks[number:]) if self.repeatable else ()
+            if early:
+                once = self._is_any(frame, blocks, left, early)
+                left = b.pure(f"select i1 {once}, i64 0, i64 {left}", once, str(left))
+                blocks = _sum(frame, blocks, b.pure(f"zext i1 {once} to i64", once))
             out.append(_Run(size, first, blocks))
-            first, left = counts.difference(b, total, rest), rest
         return out
 
-    def _choice(self, frame: Frame, flag: str, then: Count, other: Count) -> Count:
-        text = f"select i1 {flag}, i64 {then}, i64 {other}"
-        return frame.builder.pure(text, flag, str(then), str(other))
+    def _is_any(self, frame: Frame, blocks: Count, left: Count, numbers: Sequence[int]) -> str:
+        """Whether there are blocks, and what is left is one of some numbers below 64."""
+        b, bits = frame.builder, sum(1 << n for n in numbers)
+        shifted = b.pure(f"lshr i64 {bits}, {left}", str(left))
+        is_one = b.pure(f"trunc i64 {shifted} to i1", shifted)
+        there = b.pure(f"icmp sgt i64 {blocks}, 0", str(blocks))
+        return b.pure(f"and i1 {is_one}, {there}", is_one, there)
 
     def _chunks(self, frame: Frame, sections: Sequence[_Section]) -> tuple[Count, Count]:
         """How many chunks there are, and pieces in all."""
@@ -221,6 +229,23 @@ class _Writer:
             return 0, number
         rest = self.b.pure(f"urem i64 {number}, {extent}", str(number), str(extent))
         return rest, counts.quotient(self.b, number, extent)
+
+
+def begins_earlier(sizes: Sequence[int]) -> list[int]:
+    """What may be left by blocks of the first of some sizes for which another of these is sooner
+    done than smaller ones."""
+    return [n for n in range(1, sizes[0]) if sizes[0] + _READING < _rows_for(n, sizes[1:])]
+
+
+def _rows_for(left: int, sizes: Sequence[int]) -> int:
+    """How long it takes to do what is left by blocks of some sizes, in rows."""
+    rows = 0
+    for number, size in enumerate(sizes):
+        blocks, left = divmod(left, size)
+        if blocks and left in begins_earlier(sizes[number:]):
+            blocks, left = blocks + 1, 0
+        rows += blocks * (size + _READING)
+    return rows
 
 
 def _sum(frame: Frame, x: Count, y: Count) -> Count:

@@ -54,6 +54,8 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
         return None
     if plan.depth.blocks > 1 or plan.across or plan.ragged or not is_plain(target):
         return None
+    if kernel.again and plan.runs > 1:
+        return None  # what other threads have stored would be replaced by sums of some terms
     steps = flat_form(target, strides).indices
     rows, columns = (
         merge(side.indices, [target], strides) for side in (plan.broadcast, plan.vector)
