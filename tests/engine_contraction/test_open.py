@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest
+from ricci.backends.llvm import contraction_open, nest
 from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_open import match
 from ricci.backends.llvm.contraction_open_write import begins_earlier
@@ -236,6 +237,24 @@ def test_blocks_cover_everything(sizes: tuple[int, ...], repeatable: bool) -> No
         assert sum(rows) == total or repeatable
     assert begins_earlier((9, 4, 2, 1)) == [3, 5, 6, 7, 8]
     assert begins_earlier((8, 4, 2, 1)) == [3, 5, 6, 7]
+
+
+@pytest.mark.parametrize("tiles", [4, 11, 25])
+def test_large_blocks(monkeypatch: pytest.MonkeyPatch, tiles: int) -> None:
+    """Of which more may be left than there are bits in a register."""
+    monkeypatch.setattr(contraction_open, "_TILES", tiles)
+    n = Symbol("n", integer(600))
+    product = matmul(8, 33, 40)
+    case = opened(product, product.kernel.domain[0], n)
+    assert case is not None
+    code = match(case.kernel, {}, host(), case.constant)
+    assert code is not None
+    known = [
+        (int(bits), int(width)) for width, bits in re.findall(r"lshr i(\d+) (\d+), %", code.text)
+    ]
+    assert len(known) > 2 and all(bits < 1 << width for bits, width in known)
+    for rows in (1, 63, 64, 65, 127, 128, 180, 239, 250, 301, 449, 600):
+        compare(case, code, {n: rows}, rows)
 
 
 def test_threads_that_do_the_same_rows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from ...ir.nodes import Index, Tensor
 from ...records import dataclass
@@ -138,19 +139,22 @@ class _Writer:
             left = counts.difference(b, left, counts.product(b, blocks, size))
             early = begins_earlier(outer.blocks[number:]) if self.repeatable else ()
             if early:
-                once = self._is_any(frame, blocks, left, early)
+                one_of = self._is_one_of(frame, left, early, size)
+                there = b.pure(f"icmp sgt i64 {blocks}, 0", str(blocks))
+                once = b.pure(f"and i1 {one_of}, {there}", one_of, there)
                 left = b.pure(f"select i1 {once}, i64 0, i64 {left}", once, str(left))
                 blocks = _sum(frame, blocks, b.pure(f"zext i1 {once} to i64", once))
             out.append(_Run(size, first, blocks))
         return out
 
-    def _is_any(self, frame: Frame, blocks: Count, left: Count, numbers: Sequence[int]) -> str:
-        """Whether there are blocks, and what is left is one of some numbers below 64."""
-        b, bits = frame.builder, sum(1 << n for n in numbers)
-        shifted = b.pure(f"lshr i64 {bits}, {left}", str(left))
-        is_one = b.pure(f"trunc i64 {shifted} to i1", shifted)
-        there = b.pure(f"icmp sgt i64 {blocks}, 0", str(blocks))
-        return b.pure(f"and i1 {is_one}, {there}", is_one, there)
+    def _is_one_of(self, frame: Frame, left: Count, numbers: Sequence[int], limit: int) -> str:
+        """Whether what is left, less than a limit, is one of some numbers."""
+        b, bits, type = frame.builder, sum(1 << n for n in numbers), "i64"
+        if limit > 64:
+            type = f"i{limit}"
+            left = b.pure(f"zext i64 {left} to {type}", str(left))
+        shifted = b.pure(f"lshr {type} {bits}, {left}", str(left))
+        return b.pure(f"trunc {type} {shifted} to i1", shifted)
 
     def _chunks(self, frame: Frame, sections: Sequence[_Section]) -> tuple[Count, Count]:
         """How many chunks there are, and pieces in all."""
@@ -231,13 +235,14 @@ class _Writer:
         return rest, counts.quotient(self.b, number, extent)
 
 
-def begins_earlier(sizes: Sequence[int]) -> list[int]:
+@cache
+def begins_earlier(sizes: tuple[int, ...]) -> list[int]:
     """What may be left by blocks of the first of some sizes for which another of these is sooner
     done than smaller ones."""
     return [n for n in range(1, sizes[0]) if sizes[0] + _READING < _rows_for(n, sizes[1:])]
 
 
-def _rows_for(left: int, sizes: Sequence[int]) -> int:
+def _rows_for(left: int, sizes: tuple[int, ...]) -> int:
     """How long it takes to do what is left by blocks of some sizes, in rows."""
     rows = 0
     for number, size in enumerate(sizes):
