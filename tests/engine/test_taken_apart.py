@@ -123,6 +123,36 @@ graph G {
     assert len(lower(model.graph, {}, Types()).kernels) == 2
 
 
+@pytest.mark.parametrize("terms", [2, 4])
+@pytest.mark.parametrize("n", [2, 19])
+def test_who_reads_what_is_split_and_taken_apart(n: int, terms: int) -> None:
+    """Where remainders without a term are what a kernel before has written, it stays."""
+    model = ricci.parse(f"""
+graph G {{
+    @input {{ x: real[2, {n}]; w: real[4]; }}
+    @output {{ y: real[4, {4 * n}]; }}
+    @compose {{ z = spread(x, w); y = doubled(z); }}
+}}
+operator doubled {{
+    @input {{ x: real[n, m]; }}
+    @output {{ y: real[n, m]; }}
+    @lower {{ y[i, j] = x[i, j] * 2.0, i < n, j < m; }}
+}}
+operator spread {{
+    @input {{ x: real[2, m]; w: real[4]; }}
+    @output {{ y: real[4, 4 * m]; }}
+    @lower {{
+        y[i, j] = 1.0, i < 4, j < 4 * m;
+        y[2 * i + g, |4 * j + k|] += x[i, j] * w[k,], i < 2, g < 2, j < m, k < {terms};
+    }}
+}}""")
+    r = np.random.default_rng(n)
+    x, w = (r.standard_normal(s, np.float32) for s in ((2, n), 4))
+    want = interpret(model.graph, {"x": x, "w": w})["y"]
+    np.testing.assert_allclose(model.compile()(x, w), want, 1e-5, 1e-5)
+    assert (want == 2).any() == (terms < 4)
+
+
 @pytest.mark.parametrize("target", runnable_targets())
 @pytest.mark.parametrize(("kind", "dtype"), [
     ("real", "float32"), ("real", "float64"), ("int", "int32"), ("int", "int8"),

@@ -57,6 +57,7 @@ from .specialise import shapes_inside
 from .split import on_whole, split_targets
 from .terms import split_terms
 from .turn import turn_round
+from .views import root_of
 
 MOST_WRITTEN_OUT = 100
 """Nodes of the values of a map up to which what locals stand for is written in their place."""
@@ -71,7 +72,7 @@ def make_kernels(graph: Graph) -> tuple[list[Kernel], dict[Tensor, Tensor]]:
         operation = cast(Operation, step)
         maker = _Maker(operation)
         out += [_made_of(kernel, operation) for kernel in maker.kernels()]
-        views |= maker.views
+        views |= {t: root_of(t, maker.views) for t in maker.views}
     return out, views
 
 

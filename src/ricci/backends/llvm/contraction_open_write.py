@@ -115,7 +115,7 @@ class _Writer:
     # ------------------------------------------------------------------ what is to do
 
     def _sections(self, frame: Frame) -> list[_Section]:
-        runs = [self._runs(frame, outer) for outer in self.outer]
+        runs = [self._runs(frame, number) for number in range(len(self.outer))]
         out = []
         for number, combined in enumerate(itertools.product(*runs)):
             variant = self.variants[number]
@@ -125,20 +125,20 @@ class _Writer:
             out.append(_Section(number, variant, combined, pieces))
         return out
 
-    def _runs(self, frame: Frame, outer: Outer) -> list[_Run]:
-        """How the values of an outer index are divided in blocks of its sizes: as many as there
-        are of the largest, and of what is left. The last of a size may begin earlier, if that is
-        sooner done than the rest by smaller ones; then what two of them have is computed twice, by
-        the same code."""
-        b = frame.builder
+    def _runs(self, frame: Frame, place: int) -> list[_Run]:
+        """How the values of the outer index at a place are divided in blocks of its sizes: as many
+        as there are of the largest, and of what is left. The last of a size may begin earlier, if
+        that is sooner done than the rest by smaller ones; then what two of them have is computed
+        twice, by the same code."""
+        b, outer = frame.builder, self.outer[place]
         total = left = frame.count(outer.extent)
         out: list[_Run] = []
         for number, size in enumerate(outer.blocks):
             first = counts.difference(b, total, left)
             blocks = counts.quotient(b, left, size)
             left = counts.difference(b, left, counts.product(b, blocks, size))
-            early = begins_earlier(outer.blocks[number:]) if self.repeatable else ()
-            if early:
+            early = begins_earlier(outer.blocks[number:])
+            if early and self._is_same_anywhere(place, size):
                 one_of = self._is_one_of(frame, left, early, size)
                 there = b.pure(f"icmp sgt i64 {blocks}, 0", str(blocks))
                 once = b.pure(f"and i1 {one_of}, {there}", one_of, there)
@@ -146,6 +146,13 @@ class _Writer:
                 blocks = _sum(frame, blocks, b.pure(f"zext i1 {once} to i64", once))
             out.append(_Run(size, first, blocks))
         return out
+
+    def _is_same_anywhere(self, place: int, size: int) -> bool:
+        """Whether values of an outer index in blocks of a size may be computed twice, and are the
+        same wherever in a block they are: other kernels than register tiles add up terms of the
+        last in another order."""
+        found = [v.code.template for v in self.variants if v.sizes[place] == size]
+        return self.repeatable and all(t == "contraction" for t in found)
 
     def _is_one_of(self, frame: Frame, left: Count, numbers: Sequence[int], limit: int) -> str:
         """Whether what is left, less than a limit, is one of some numbers."""
