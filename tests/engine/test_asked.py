@@ -237,6 +237,23 @@ def test_what_others_read_is_not_asked_for(sizes: str, asks: bool) -> None:
     assert ("call void @llvm.prefetch" in first) == asks
 
 
+def test_rows_that_follow_each_other_are_asked_for() -> None:
+    """Behind a short row is the next one, which the same kernel reads."""
+    model = ricci.parse(
+        """import math; graph G {
+            @input { x: real[65536, 128]; }
+            @output { y: int[128]; }
+            @compose { y = math.argmax{axis=0, squeeze=true}(x); }
+        }""",
+        "skriptnd",
+    )
+    (kernel,) = lower(model.graph, {}, Types(DType.FLOAT32, DType.INT64)).kernels
+    short = replace(host(), vector_bytes=32, registers=15, masks=False, features="", cpu="znver3")
+    assert isinstance(kernel, Reduce)
+    assert nest_plan.make_plan(kernel, Frame({}, short), short).terms > 1
+    assert nest.generate(kernel, {}, short).text.count("call void @llvm.prefetch") >= 8
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((64, 1 << 18), 0), ((32768, 512), 1)])
 def test_choices_ask_as_sums_do(shape: tuple[int, int], axis: int) -> None:
     """The first term, which is read before the others, does not count as another use."""

@@ -40,6 +40,10 @@ def text(maps: int, size: int) -> str:
         (SIXTEEN, 2, 192, (2, 4)),
         (SIXTEEN, 3, 192, (3, 4)),
         (SIXTEEN, 3, 176, (3, 2)),
+        (SIXTEEN, 3, 64, (3, 4)),  # a row that is one tile
+        (SIXTEEN, 2, 48, (2, 3)),
+        (SIXTEEN, 3, 16, (3, 1)),
+        (EIGHT, 3, 24, (3, 3)),
     ],
 )
 def test_vectors_of_few_rows(target: Target, maps: int, size: int, tile: tuple[int, int]) -> None:

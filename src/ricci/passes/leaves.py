@@ -8,14 +8,13 @@ Example: a program of one convolution, whose results have more bytes than a cach
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..ir import shapes
 from ..ir.loops import Action, Reduce, tensors_written
 from ..ir.nodes import Tensor
 from ..records import replace
 from .in_place import uses_of
+from .memory import size_of
 from .views import root_of
 
 LEAST_BYTES = 1 << 20
@@ -26,11 +25,10 @@ def mark_leaving(
     actions: Sequence[Action], results: Iterable[Tensor], views: Mapping[Tensor, Tensor]
 ) -> list[Action]:
     """The actions, in which `Reduce.leaves` is set where that is so."""
-    leaving = {root_of(t, views) for t in results if _bytes(t) >= LEAST_BYTES}
+    leaving = {root_of(t, views) for t in results if size_of(t) >= LEAST_BYTES}
     if not leaving:
         return list(actions)
-    for action in actions:
-        uses = uses_of(action, views)
+    for uses in (uses_of(a, views) for a in actions):
         leaving -= uses.read | uses.pointed
     return [
         replace(a, leaves=True)
@@ -38,8 +36,3 @@ def mark_leaving(
         else a
         for a in actions
     ]
-
-
-def _bytes(tensor: Tensor) -> int:
-    count = math.prod(shapes.as_int(n) or 0 for n in tensor.shape)
-    return count * tensor.dtype.numpy().itemsize
