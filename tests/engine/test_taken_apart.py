@@ -95,6 +95,48 @@ def test_how_many_kernels_there_are(name: str) -> None:
     assert len(program.kernels) == CASES[name][2]
 
 
+UNEVEN = {
+    "nothing before": "",
+    "a number before": "y[i, j] = real(i) + 0.5 * real(j), i < 2 * n + 1, j < 3 * m + 1;",
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+@pytest.mark.parametrize("taps", [(3, 4), (2, 3), (4, 2), (1, 4)])
+@pytest.mark.parametrize(("n", "m"), [(5, 6), (3, 50), (2, 33), (40, 17)])
+def test_elements_left_over(n: int, m: int, taps: tuple[int, int], name: str) -> None:
+    """Remainders do not have the same number of elements; those without a term are left alone."""
+    model = ricci.parse(f"""
+graph G {{
+    @input {{ x: real[{n}, {m}]; w: real[4]; }}
+    @output {{ y: real[{2 * n + 1}, {3 * m + 1}]; }}
+    @compose {{ z = spread(x, w); y = doubled(z); }}
+}}
+operator doubled {{
+    @input {{ x: real[n, m]; }}
+    @output {{ y: real[n, m]; }}
+    @lower {{ y[i, j] = x[i, j] * 2.0, i < n, j < m; }}
+}}
+operator spread {{
+    @input {{ x: real[n, m]; w: real[4]; }}
+    @output {{ y: real[2 * n + 1, 3 * m + 1]; }}
+    @lower {{
+        {UNEVEN[name]}
+        y[|2 * i + k|, |3 * j + l - 1|] += x[i, j] * w[k,] * w[l,],
+            i < n, j < m, k < {taps[0]}, l < {taps[1]};
+    }}
+}}""")
+    r = np.random.default_rng(n)
+    x, w = (r.standard_normal(s, np.float32) for s in ((n, m), 4))
+    want = interpret(model.graph, {"x": x, "w": w})["y"]
+    for target in runnable_targets():
+        got = model.compile(threads=2, target=target)(x, w)
+        np.testing.assert_allclose(got, want, 1e-5, 1e-5, err_msg=target)
+    kernels = lower(model.graph, {}, Types()).kernels
+    sums = [k for k in kernels if isinstance(k, Reduce) and k.op == "add" and k.values]
+    assert len(sums) == min(taps[0], 2) * min(taps[1], 3)
+
+
 def test_sums_to_what_is_written() -> None:
     """The second statement that is taken apart adds to what the first has left."""
     graph = ricci.parse(text("numbers", 5, 6)).graph

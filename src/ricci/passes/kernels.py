@@ -33,6 +33,7 @@ from ..ir.nodes import (
     Index,
     Local,
     Operation,
+    Subscript,
     Tensor,
 )
 from ..ir.rewrite import (
@@ -40,6 +41,7 @@ from ..ir.rewrite import (
     accesses,
     children,
     expressions,
+    free_indices,
     has_guard,
     map_assignment,
     nodes_through_locals,
@@ -52,7 +54,7 @@ from ..ir.rewrite import (
 from ..records import dataclass, replace
 from .boxes import are_all
 from .folds import fold_of, is_fold
-from .phases import are_all_phases, joined, split_phases
+from .phases import are_all_phases, joined, split_phases, strided_index
 from .specialise import shapes_inside
 from .split import on_whole, split_targets
 from .terms import split_terms
@@ -145,8 +147,8 @@ class _Maker:
         parts, phases = split_phases(split)
         turned = turn_round(split)
         if _tests_locals_first(a):  # a condition of another form would come before them
-            phases, turned = {}, split
-        if phases and read.isdisjoint(targets) and all(map(_is_reduce, parts)):
+            parts, turned = [split], split
+        if parts[0] is not split and read.isdisjoint(targets) and all(map(_is_phase, parts)):
             self.views |= views | phases
             self._by_phases(parts, a.targets[0], split.targets[0].tensor)
             return
@@ -223,8 +225,7 @@ class _Maker:
     ) -> None:
         """A kernel of an assignment with plain targets, which were `written` in the program; of one
         target it may be known what it holds at `first`."""
-        dimensions = cast("list[Index | None]", plain_dimensions(a.targets[0]))
-        kept = {d for d in dimensions if d is not None}
+        kept = free_indices(*(s.index for s in a.targets[0].subscripts))
         domain = tuple(i for i in a.domain if i in kept)
         reduced = tuple(i for i in a.domain if i not in kept)
         for t in written:
@@ -294,8 +295,8 @@ class _Maker:
         """What an element holds before the reduction, where the kernel writes all of the target;
         that is now the kernel's to do."""
         state = self.states[target.tensor]
-        dimensions = cast("list[Index | None]", plain_dimensions(plain))
-        if not covers(plain, dimensions):
+        dimensions = plain_dimensions(plain)
+        if dimensions is None or not covers(plain, dimensions):
             self._complete(target.tensor)
         value = self._value_before(target, plain)
         state.pending = None
@@ -485,6 +486,18 @@ def _is_reduce(a: Assignment) -> bool:
     if len({t.tensor for t in a.targets}) != len(a.targets):
         return False
     return a.op != "set" or all(i in kept for i in a.domain)
+
+
+def _is_phase(a: Assignment) -> bool:
+    """Whether this is a reduction whose target has indices that are plain or have a step."""
+    target = a.targets[0]
+    plain: list[Subscript] = []
+    for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
+        strided = strided_index(s.index)
+        if strided is not None and not shapes_inside(s.index, extent):
+            return False
+        plain.append(s if strided is None else Subscript(strided[0]))
+    return _is_reduce(replace(a, targets=(replace(target, subscripts=tuple(plain)),)))
 
 
 def _is_shifted_map(a: Assignment) -> bool:

@@ -1,10 +1,11 @@
 """Strided targets taken apart: `y[s*i + j] += x[i] * w[j]` as `s` reductions with plain targets.
 
 Requires: an assignment. Ensures: where a subscript of the target is `s*i + d*j + c` with s and d
-coprime, s divides the extent, and that and j's are known, the assignment is one per remainder
-`p` of the subscript: with `t` for its quotient and `j = s*k + j0`, `i = t - d*k + (p - c - d*j0) /
-s`, so all subscripts are linear. The target is a tensor of shape [extent / s, s] with the bytes of
-the original. Does not: handle several targets, or guards that depend on data.
+coprime, and the extent and that of j are known, the assignment is one per remainder `p` of the
+subscript: with `t` for its quotient and `j = s*k + j0`, `i = t - d*k + (p - c - d*j0) / s`, so all
+subscripts are linear. If s divides the extent, the target is a tensor of shape [extent / s, s] with
+the bytes of the original, else its subscript is `s*t + p`. Does not: handle several targets, or
+guards that depend on data.
 
 Example: with s = 2, d = 1, c = -1, even elements take odd j, and odd elements even j.
 """
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ..ir import shapes
-from ..ir.nodes import ONE, Access, Assignment, Const, Expr, Index, Skip, Subscript, Tensor, integer
+from ..ir.nodes import Access, Assignment, Const, Expr, Index, Skip, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, free_indices, substitute_assignment
 from ..records import dataclass, replace
 from .turn import has_data_guard, replace_index
@@ -50,29 +51,52 @@ def split_phases(a: Assignment) -> tuple[list[Assignment], dict[Tensor, Tensor]]
             for p in range(form.step)
             if (phase := _phase(part, form, p)) is not None
         ]
+    if not parts:
+        return [a], {}
     tensor = a.targets[0].tensor
-    view = _view(tensor, forms)
-    return [_on_view(part, view, phases) for part, phases in parts], {view: tensor}
+    even = [f for f in forms if _int(tensor.shape[f.d]) % f.step == 0]
+    if not even:
+        return [_on_view(*part, tensor, forms) for part in parts], {}
+    view = _view(tensor, even)
+    return [_on_view(*part, view, forms) for part in parts], {view: tensor}
 
 
 def are_all_phases(targets: Sequence[Access]) -> bool:
-    """Whether what such assignments write, each a part of one view, is all of that."""
-    shape = targets[0].tensor.shape
-    steps = [n for s, n in zip(targets[0].subscripts, shape, strict=True) if _is_phase(s, n)]
-    phases = {
-        tuple(s.index for s, n in zip(t.subscripts, shape, strict=True) if _is_phase(s, n))
-        for t in targets
-    }
-    whole = all(
-        s.index.extent == n if isinstance(s.index, Index) else n == ONE or _is_phase(s, n)
-        for t in targets
-        for s, n in zip(t.subscripts, shape, strict=True)
-    )
-    return whole and len(phases) == math.prod(map(_int, steps))
+    """Whether what such assignments write, each a part of one tensor, is all of that."""
+    steps: dict[int, int] = {}
+    found = set()
+    for target in targets:
+        phases = []
+        for d, (s, extent) in enumerate(zip(target.subscripts, target.tensor.shape, strict=True)):
+            if isinstance(s.index, Index) and s.index.extent == extent:
+                continue
+            step, phase = _phase_of(s, _int(extent)) or (0, 0)
+            if steps.setdefault(d, step) != step or step == 0:
+                return False
+            phases.append(phase)
+        found.add(tuple(phases))
+    return len(found) == math.prod(steps.values())
 
 
-def _is_phase(subscript: Subscript, extent: Expr) -> bool:
-    return isinstance(subscript.index, Const) and extent != ONE
+def _phase_of(subscript: Subscript, extent: int) -> tuple[int, int] | None:
+    """Of how many phases of a dimension a subscript reaches all of one, and of which."""
+    if isinstance(subscript.index, Const):
+        return extent, _int(subscript.index)
+    strided = strided_index(subscript.index)
+    if strided is None:
+        return None
+    index, step, phase = strided
+    known = isinstance(index.extent, Const) and phase < step
+    return (step, phase) if known and _int(index.extent) == -((phase - extent) // step) else None
+
+
+def strided_index(place: Expr) -> tuple[Index, int, int] | None:
+    """The index, step and constant of a subscript `step * index + constant`."""
+    form = shapes.affine(place)
+    if form is None or len(form[0]) != 1:
+        return None
+    ((index, step),) = form[0].items()
+    return (index, step, form[1]) if isinstance(index, Index) and step > 1 else None
 
 
 def joined(target: Access, tensor: Tensor) -> Access:
@@ -103,7 +127,7 @@ def _form(a: Assignment, d: int) -> _Form | None:
     elsewhere = free_indices(*(s.index for k, s in enumerate(target.subscripts) if k != d))
     pairs = cast("list[tuple[Index, int]]", list(form[0].items()))
     for (outer, step), (inner, other) in (pairs, pairs[::-1]):
-        if step > 1 and math.gcd(step, other) == 1 and extent % step == 0:
+        if 1 < step <= extent and math.gcd(step, other) == 1:
             known = isinstance(inner.extent, Const)
             if known and outer not in elsewhere and inner not in elsewhere:
                 return _Form(d, step, outer, other, inner, form[1])
@@ -117,7 +141,7 @@ def _phase(a: Assignment, form: _Form, p: int) -> Assignment | None:
     count = -(-(_int(form.inner.extent) - first) // step)
     if count <= 0:
         return None
-    extent = _int(a.targets[0].tensor.shape[form.d]) // step
+    extent = -((p - _int(a.targets[0].tensor.shape[form.d])) // step)
     inner = Index(f"{form.inner.name}'", integer(count), form.inner.span)
     fresh = Index(f"{form.outer.name}'", integer(extent), form.outer.span)
     place = shapes.add(shapes.mul(inner, integer(step)), integer(first))
@@ -138,13 +162,18 @@ def _view(tensor: Tensor, forms: list[_Form]) -> Tensor:
     return replace(tensor, shape=tuple(shape))
 
 
-def _on_view(a: Assignment, view: Tensor, phases: dict[int, int]) -> Assignment:
+def _on_view(a: Assignment, phases: dict[int, int], view: Tensor, forms: list[_Form]) -> Assignment:
     target = a.targets[0]
+    steps = {f.d: f.step for f in forms}
     subscripts: list[Subscript] = []
     for d, s in enumerate(target.subscripts):
-        subscripts.append(s)
-        if d in phases:
-            subscripts.append(Subscript(integer(phases[d])))
+        if d not in phases:
+            subscripts.append(s)
+        elif _int(target.tensor.shape[d]) % steps[d] == 0:
+            subscripts += [s, Subscript(integer(phases[d]))]
+        else:
+            place = shapes.mul(s.index, integer(steps[d]))
+            subscripts.append(Subscript(shapes.add(place, integer(phases[d]))))
     return replace(a, targets=(Access(view, tuple(subscripts), target.span),))
 
 

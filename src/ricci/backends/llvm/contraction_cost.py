@@ -40,6 +40,8 @@ _APART, _FAR_APART = {PAGE: 0.3}, {PAGE: 0.6, PAGE // 2: 0.35}
 beyond the caches. Others are brought near ahead of time."""
 _WAITED = {False: 1 / 3, True: 1.0}
 """The part of these that is not covered by what is computed meanwhile; whether a core is wide."""
+MOST_TURNS = 4
+"""Results that take turns along vectors, or elements that lanes are apart, at most."""
 DEEP_APART, _DEEP_WAITED = 6, 1 / 3
 """Rows of a tile of deep blocks that may lie whole pages apart, since all k of them are to stay in
 the first cache while columns pass by; and the part of the above that is not covered there."""
@@ -91,6 +93,9 @@ and shares lines with the next block's; by the same."""
 _SUMS, _WIDE_SUMS = 2.0, 4.0
 """Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
 halves."""
+_SPREAD = 4.0
+"""Cycles more to store a vector of results that are not next to one another, for each element that
+is between them."""
 _PAGES_OF_RESULTS = 40.0
 """Cycles to store part of a line of results whose neighbours lie whole pages apart, on the same
 lines of the caches, and drive out each other until the next part of each is stored."""
@@ -472,15 +477,48 @@ def _clashes(plan: Plan, strides: Strides) -> float:
 def _storing(plan: Plan, strides: Strides) -> float:
     """Cycles per element of making results of sums."""
     run = _result_run(plan, strides)
+    each = 7.0
+    if turns_of(plan, strides) == 1:
+        each += _SPREAD * (_lanes_apart(plan, strides) - 1)
     if not plan.across:
-        return 7.0 / run
-    each = 0.0
+        return each / run
     if _has_pages_between(plan, strides):
         if gathers(plan, strides):  # whole lines, each of them once
             run = float(plan.lanes)
         else:
-            each = _PAGES_OF_RESULTS
-    return (7.0 + each) / run + 0.7
+            each += _PAGES_OF_RESULTS
+    return each / run + 0.7
+
+
+def _lanes_apart(plan: Plan, strides: Strides) -> int:
+    """How many elements apart results are in memory that are stored as a vector, or lane by lane if
+    they are many."""
+    side = plan.broadcast if plan.across else plan.vector
+    groups = merge(side.indices, [plan.form.kernel.targets[0]], strides).groups
+    step = (
+        flat_form(plan.form.kernel.targets[0], strides).steps.get(groups[-1][-1], 1)
+        if groups
+        else 1
+    )
+    return min(max(1, abs(step)), plan.lanes)
+
+
+def turns_of(plan: Plan, strides: Strides) -> int:
+    """How many rows of sums are stored together, or columns where vectors of results lie along
+    rows: they take turns in memory, as the two results of each element do of `y[2 * i + j] =
+    x[i] * w[j]`, so that interleaved they are whole vectors."""
+    kernel = plan.form.kernel
+    exprs = [*kernel.initial, *kernel.results, kernel.targets[0]]
+    along, other, length = plan.vector, plan.broadcast, plan.rows
+    if plan.across:
+        along, other, length = plan.broadcast, plan.vector, plan.panel
+    groups = [merge(side.indices, exprs, strides).groups for side in (along, other)]
+    if plan.ragged or plan.lanes == 1 or not all(groups):
+        return 1
+    steps, count = flat_form(kernel.targets[0], strides).steps, size(groups[1][-1])
+    step, turn = (steps.get(found[-1][-1], 0) for found in groups)
+    fits = turn == 1 and step == count <= MOST_TURNS and length % count == 0
+    return count if fits else 1
 
 
 def gathers(plan: Plan, strides: Strides) -> bool:

@@ -16,6 +16,7 @@ from .contraction_cost import (
     ASKING,
     DEEP_APART,
     MOST_APART,
+    MOST_TURNS,
     Costs,
     asking_room,
     estimate,
@@ -325,7 +326,7 @@ def _plan(
         vectors,
         -(-broadcast.extent // rows) * rows,
         _streamed_block(form, broadcast, vector, panel, target) if streams else panel,
-        is_across(form, vector, strides),
+        is_across(form, vector, lanes, strides),
         is_streamed=streams,
         asks_ahead=asks,
         has_far_rows=is_far(broadcast, depth, bytes_of, target),
@@ -400,11 +401,29 @@ def _asking(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     return _with_blocks(replace(plan, depth=depth), strides, target)
 
 
-def is_across(form: Form, vector: Operand, strides: Strides) -> bool:
-    """Whether the result is not contiguous along the vector side."""
-    steps = flat_form(form.kernel.targets[0], strides).steps
-    real = [i for i in vector.indices if extent_of(i) > 1]
-    return bool(real) and steps.get(real[-1], 0) != 1
+def is_across(form: Form, vector: Operand, lanes: int, strides: Strides) -> bool:
+    """Whether vectors of results lie along the other side than the vector side: results are
+    contiguous there, or would be if those of a few values of the vector side took turns, see
+    `turns_of`; or they are neither way, but are not a few elements apart along the vector side."""
+    other = form.left if set(vector.indices) == set(form.right.indices) else form.right
+    own, run = _last_step(vector, form, strides)
+    step, other_run = _last_step(other, form, strides)
+    most = min(MOST_TURNS, lanes - 1)
+    if own == 1:
+        return step == run <= most
+    if step == 1:
+        return run > 0 and not own == other_run <= most
+    return run > 0 and not (1 < own <= MOST_TURNS and (own < step or step == 0))
+
+
+def _last_step(operand: Operand, form: Form, strides: Strides) -> tuple[int, int]:
+    """How far apart neighbouring results along a side are, in elements, and how many are; zeros if
+    there is only one."""
+    real = [i for i in operand.indices if extent_of(i) > 1]
+    if not real:
+        return 0, 0
+    step = flat_form(form.kernel.targets[0], strides).steps.get(real[-1], 0)
+    return step, extent_of(real[-1])
 
 
 # ------------------------------------------------------------------------ blocks

@@ -10,6 +10,7 @@ holds is stored past the caches, if it is whole vectors: see `goes_past`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from ...ir.nodes import Apply, Binary, Const, Expr
 from ...ir.rewrite import nodes_through_locals
@@ -24,6 +25,7 @@ from .contraction_space import (
     Walk,
     decode,
     flat_form,
+    group_places,
     merge,
     minus,
     plus,
@@ -70,14 +72,15 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> bool:
+def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool, turns: int = 1) -> bool:
     """Whether results are to be written past the caches: they are more than a cache holds, and the
     vectors of them lie at multiples of their size. Columns are stored from multiples of the lanes
-    on; `whole_rows` says whether rows are, where vectors lie along these."""
+    on; `whole_rows` says whether rows are, where vectors lie along these; `turns` is as in
+    `turns_of`."""
     target = plan.form.kernel.targets[0]
-    side, whole = plan.vector, True
+    side, other, whole = plan.vector, plan.broadcast, True
     if plan.across:
-        side, whole = plan.broadcast, whole_rows
+        side, other, whole = plan.broadcast, plan.vector, whole_rows
     if not whole or plan.ragged or frame.target is None or target.tensor in frame.local:
         return False
     leaves = plan.form.kernel.leaves and is_far(target.tensor, frame.target)
@@ -85,8 +88,9 @@ def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> b
         return False
     form, lanes = flat_form(target, strides), plan.lanes
     groups = merge(side.indices, [target], strides).groups
-    others = {i: n for i, n in form.steps.items() if not groups or i not in groups[-1]}
-    if not groups or form.steps.get(groups[-1][-1]) != 1 or form.others:
+    own = {*groups[-1], *other.indices[-1:]} if groups and turns > 1 else {*chain(*groups[-1:])}
+    others = {i: n for i, n in form.steps.items() if i not in own}
+    if not groups or form.steps.get(groups[-1][-1]) != turns or form.others:
         return False
     if len(groups) > 1 and size(groups[-1]) % lanes:
         return False
@@ -96,14 +100,18 @@ def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool) -> b
     )
 
 
-def write_results(frame: Frame, plan: Plan, strides: Strides, past: bool = False) -> str:
+def write_results(
+    frame: Frame, plan: Plan, strides: Strides, past: bool = False, turns: int = 1
+) -> str:
     """The function `@kernel.finish`, which `call_results` calls.
 
     `c` holds the sums of `rows` rows from number `row`, of which the first `live` lanes
     from number `lane` count. If they go `past` the caches, the caller waits until they are there.
+    `turns` is as in `turns_of`, where tiles begin at multiples of it.
     """
     parameters = ", i64 %rows, i64 %lane, i64 %live"
-    return _write(frame, plan, strides, ("%rows", "%live"), "", parameters, past=past)
+    counts = ("%rows", "%live")
+    return _write(frame, plan, strides, counts, "", parameters, past=past, turns=turns)
 
 
 def call_results(c: str, outer: str, row: str, rows: int, lane: str, live: str | int) -> str:
@@ -115,12 +123,20 @@ def call_results(c: str, outer: str, row: str, rows: int, lane: str, live: str |
 
 
 def write_results_of(
-    frame: Frame, plan: Plan, strides: Strides, rows: int, live: int, run: int, past: bool = False
+    frame: Frame,
+    plan: Plan,
+    strides: Strides,
+    rows: int,
+    live: int,
+    run: int,
+    past: bool = False,
+    turns: int = 1,
 ) -> str:
     """The function that `call_results_of` calls: for tiles of one size, whose rows are in one run
     of the result, and their lanes in runs of `run`."""
     name = f".{rows}x{live}"
-    return _write(frame, plan, strides, (str(rows), str(live)), name, ", i64 %lane", run, past)
+    counts = (str(rows), str(live))
+    return _write(frame, plan, strides, counts, name, ", i64 %lane", run, past, turns)
 
 
 def call_results_of(c: str, outer: str, row: str, rows: int, lane: str, live: int) -> str:
@@ -140,6 +156,7 @@ def _write(
     parameters: str,
     run: int = 0,
     past: bool = False,
+    turns: int = 1,
 ) -> str:
     outside = frame.builder
     frame.builder = Builder(
@@ -149,7 +166,7 @@ def _write(
         "noinline",
     )
     frame.builder.scales = outside.scales
-    writer = _Writer(frame, plan, strides, *counts, run)
+    writer = _Writer(frame, plan, strides, *counts, run, turns)
     if past:
         fences, frame.fences = frame.fences, False
         write_either_way([plan.form.kernel.targets[0].tensor], frame, writer.write)
@@ -190,7 +207,14 @@ class _Writer:
     """`rows` and `live` are numbers if they are known, and then `run` is one of `live`'s runs."""
 
     def __init__(
-        self, frame: Frame, plan: Plan, strides: Strides, rows: str, live: str, run: int
+        self,
+        frame: Frame,
+        plan: Plan,
+        strides: Strides,
+        rows: str,
+        live: str,
+        run: int,
+        turns: int = 1,
     ) -> None:
         self.frame, self.plan, self.b = frame, plan, frame.builder
         self.kernel, self.dtype = plan.form.kernel, plan.form.dtype
@@ -198,7 +222,7 @@ class _Writer:
         exprs = [*self.kernel.initial, *self.kernel.results, self.kernel.targets[0]]
         self.rows = merge(plan.broadcast.indices, exprs, strides)
         self.columns = merge(plan.vector.indices, exprs, strides)
-        self.across = plan.across
+        self.across, self.turns = plan.across, turns
         self.count, self.live, self.run = rows, live, run
         self.known = not rows.startswith("%")
         self.may_be_slow = any(map(_may_be_slow, nodes_through_locals(*self.kernel.results)))
@@ -217,19 +241,33 @@ class _Writer:
         return pointer if offset == "0" else self.b.pure(text, pointer, offset)
 
     def _write_along(self, given: Places) -> None:
-        """Row by row of the tile."""
+        """Row by row of the tile, or a few that take turns."""
         b, plan = self.b, self.plan
-        with b.loop(0, _number(self.count)) as loop:
+        with b.loop(0, _number(self.count), self.turns) as loop:
             places = given | decode(b, self.rows, plus(b, "%row", loop.index))
             base = self._element("%c", times(b, loop.index, plan.panel))
             whole = plan.vector.extent % plan.lanes == 0 and not plan.ragged
             for first, count in self._stretches():
                 walk = Walk(self.columns, plan.lanes, whole, self.known)
                 at = self._element(base, str(first))
-                walk.write(b, plus(b, "%lane", str(first)), count, self._storing(places, at))
+                parts = self._parts(self.rows, places, at, plan.panel)
+                walk.write(b, plus(b, "%lane", str(first)), count, self._storing(parts))
 
-    def _storing(self, given: Places, base: str) -> Callable[[Step], None]:
-        return lambda step: self._store(given, step, base)
+    def _parts(
+        self, space: Space, places: Places, base: str, step: int
+    ) -> list[tuple[Places, str]]:
+        """The places of results that take turns, and where their sums are, `step` elements from one
+        to the next."""
+        if self.turns == 1:
+            return [(places, base)]
+        last = space.groups[-1]
+        return [
+            (places | group_places(last, str(k)), self._element(base, str(k * step)))
+            for k in range(self.turns)
+        ]
+
+    def _storing(self, parts: list[tuple[Places, str]]) -> Callable[[Step], None]:
+        return lambda step: self._store(parts, step)
 
     def _stretches(self) -> Iterator[tuple[int, str]]:
         """Where the parts of a row of a tile begin that are walked through, and their lengths."""
@@ -240,7 +278,7 @@ class _Writer:
             yield first, str(min(self.run, int(self.live) - first))
 
     def _write_across(self, given: Places) -> None:
-        """Column by column of the transposed tile."""
+        """Column by column of the transposed tile, or a few that take turns."""
         b, plan = self.b, self.plan
         stride = _turned_row(plan)
         turned = b.reserve(f"alloca [{stride * plan.panel} x {self.scalar}], align 64")
@@ -251,14 +289,22 @@ class _Writer:
                 start = self._element(source, right.index)
                 to = self._element(turned, plus(b, times(b, right.index, stride), down.index))
                 b.line(transpose.call_square(start, rows, to))
-        with b.loop(0, _number(self.live)) as loop:
+        with b.loop(0, _number(self.live), self.turns) as loop:
             places = given | decode(b, self.columns, plus(b, "%lane", loop.index))
             base = self._element(turned, times(b, loop.index, stride))
+            parts = self._parts(self.columns, places, base, stride)
             walk = Walk(self.rows, plan.lanes, inside=self.known)
-            walk.write(b, "%row", self.count, self._storing(places, base))
+            walk.write(b, "%row", self.count, self._storing(parts))
 
-    def _store(self, given: Places, step: Step, base: str) -> None:
-        """Results from the sums of some points."""
+    def _store(self, parts: list[tuple[Places, str]], step: Step) -> None:
+        """Store the results of some points."""
+        values = [self._result(places | step.places, step, base) for places, base in parts]
+        first, _ = parts[0]
+        point = self.frame.point(step.lanes, first | step.places, mask=step.mask)
+        point.store(self.kernel.targets[0], *values)
+
+    def _result(self, places: Places, step: Step, base: str) -> Value:
+        """A result from the sums of some points."""
         kernel, b, lanes = self.kernel, self.b, step.lanes
         full = with_lanes(self.scalar, lanes)
         at = self._element(base, step.flat)
@@ -269,15 +315,15 @@ class _Writer:
         if self.plan.form.scale != 1.0:
             scale = splat(literal(self.plan.form.scale, self.dtype), self.scalar, lanes)
             total = b.op(f"fmul {full} {total}, {scale}")
-        places = given | step.places
         point = self.frame.point(lanes, places, mask=step.mask)
         start = kernel.initial[0]
         if not (isinstance(start, Const) and start.value == 0):
             add = "add" if self.dtype.is_int else "fadd"
             total = b.op(f"{add} {full} {total}, {point.vector(point.value(start))}")
         known = {kernel.accumulators[0]: Value(total, self.dtype, lanes > 1)}
-        point = self.frame.point(lanes, places, mask=step.mask, values=known)
-        point.store(kernel.targets[0], point.value(kernel.results[0]))
+        return self.frame.point(lanes, places, mask=step.mask, values=known).value(
+            kernel.results[0]
+        )
 
 
 def _may_be_slow(node: Expr) -> bool:

@@ -78,7 +78,7 @@ def scheduled_plan(
     lane_block = _whole(min(s.lane_block, vector.extent), panel)
     plan = Plan(
         form, broadcast, vector, s.broadcast_source, s.vector_source, depth, lanes, s.rows,
-        s.vectors, row_block, lane_block, is_across(form, vector, strides),
+        s.vectors, row_block, lane_block, is_across(form, vector, lanes, strides),
         asks_ahead=asks, has_far_rows=is_far(broadcast, depth, bytes_of, target),
         by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .builder import Builder
 from .contraction_ahead import ColumnsAhead, asks_for_columns
-from .contraction_cost import gathers
+from .contraction_cost import gathers, turns_of
 from .contraction_form import Operand
 from .contraction_plan import Plan
 from .contraction_results import (
@@ -77,7 +77,9 @@ class ContractionWriter:
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
         whole_rows = plan.rows % plan.lanes == 0
-        self.past = self.result_step is None and goes_past(plan, strides, frame, whole_rows)
+        self.turns = turns_of(plan, strides)
+        past = goes_past(plan, strides, frame, whole_rows, self.turns)
+        self.past = self.result_step is None and past
         self.gathers = gathers(plan, strides)
         self.one_run = one_run(plan, frame, strides)
         self.ahead: ColumnsAhead | None = None
@@ -138,9 +140,9 @@ class ContractionWriter:
             self.b.declarations |= declarations(tile)
         for rows, live in sorted(self.results):
             given = (self.frame, self.plan, self.strides, rows, live, live)
-            text += write_results_of(*given, past=self.past)
+            text += write_results_of(*given, past=self.past, turns=self.turns)
         if not (self.one_run or self.gathers):
-            text += write_results(self.frame, self.plan, self.strides, self.past)
+            text += write_results(self.frame, self.plan, self.strides, self.past, self.turns)
         return text + transposing(self.frame, text, dtype, lanes) + write_turning(self.plan)
 
     def _element(self, pointer: str, offset: str) -> str:

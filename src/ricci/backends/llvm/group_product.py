@@ -186,7 +186,8 @@ def _with_tile(
     panels = -(-plan.vector.extent // panel)
     plan = replace(
         plan, rows=rows, vectors=vectors, row_block=block, lane_block=panels * panel, grain=1,
-        across=is_across(plan.form, plan.vector, strides), is_streamed=False, asks_ahead=False,
+        across=is_across(plan.form, plan.vector, plan.lanes, strides), is_streamed=False,
+        asks_ahead=False,
     )  # fmt: skip
     costs = Costs(plan, strides, target)
     packing = 0.0

@@ -267,7 +267,7 @@ def _copied_plan(
     items = size(form.batch) * size(fixed)
     plan = Plan(
         form, broadcast, vector, "packed", "packed", depth, lanes, most, vectors, most,
-        vectors * lanes, is_across(form, vector, strides), grain_of(items, target), True,
+        vectors * lanes, is_across(form, vector, lanes, strides), grain_of(items, target), True,
     )  # fmt: skip
     result = flat_form(form.kernel.targets[0], strides).steps
     return WindowPlan(
@@ -308,7 +308,7 @@ def _prepared_plan(
         return "there is no index for several lines"
     plan = Plan(
         form, broadcast, vector, "packed", "prepared", Depth(loops, 0, extent_of(loops[0])), lanes,
-        1, 1, 1, lanes, is_across(form, vector, strides),
+        1, 1, 1, lanes, is_across(form, vector, lanes, strides),
     )  # fmt: skip
     result = flat_form(form.kernel.targets[0], strides).steps
     rows = Staged(access_of(broadcast), {}, 0, None, 0, 0)

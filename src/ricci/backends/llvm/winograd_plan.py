@@ -374,7 +374,7 @@ def in_tiles(
     plan = Plan(
         form, replace(f.broadcast, indices=indices), f.vector, "packed", "prepared",
         Depth(terms, 0, extent_of(terms[0])), lanes, TILE * wide, 1, TILE * wide, lanes,
-        is_across(form, f.vector, strides),
+        is_across(form, f.vector, lanes, strides),
     )  # fmt: skip
     all_lanes = Cut(f.lane, f.lane, extent_of(f.lane))
     return WinogradPlan(
