@@ -7,7 +7,9 @@ Views of a tensor decide with it, if they can be found at any strides. Does not:
 Kernels vote, with the number of terms that they add up. Sums of products with a constant operand
 run fastest along an index that this operand alone gives to the result: the constant is arranged
 once, and the other operand read as it is; its terms are read best along an index of the sum. All
-other kernels want to write along what they read along.
+other kernels want to write along what they read along, and that comes first: where what they read
+must lie row-major, what they write does, too, and the other way round; sums of products read and
+write either way. What is done row by row, in a group, does not lie across these.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from .views import root_of
 _LEAST = 8
 """Extents below it do not fill vectors."""
 _SWEEPS = 2
+_SHARE = 4
+"""How many times larger the largest tensor of a kernel may be than one that counts."""
 _CLASH, _LINE = 2048, 64
 """Bytes after which elements share lines of the first cache, and those of a line."""
 
@@ -79,6 +83,7 @@ def choose_layouts(
         for kernel in (*others, *reversed(others)):
             _follow(kernel, votes)
     chosen = {t: _winner(found) for t, found in votes.found.items() if found}
+    chosen |= _Matches(votes.places, constant).found(kernels, products)
     strides = {t: contiguous_last(t, d) for t, d in chosen.items()}
     return {t: steps for t, steps in strides.items() if steps != row_major(_shape(t))}
 
@@ -153,6 +158,91 @@ def _follow(kernel: Reduce, votes: Votes) -> None:
                 if dimension is not None:
                     votes.add(access, dimension, wanted[index])
                     break
+
+
+class _Matches:
+    """Dimensions of tensors that must be contiguous, since others are that kernels touch at the
+    same places: those of arrays that callers have, and of what is done row by row."""
+
+    def __init__(
+        self, places: Mapping[Tensor, tuple[Tensor, Place]], constant: Container[Tensor]
+    ) -> None:
+        self.places, self.constant = places, constant
+        self.dimensions: dict[Tensor, int] = {}
+
+    def found(self, kernels: Sequence[Kernel], products: Sequence[Reduce]) -> dict[Tensor, int]:
+        for kernel in kernels:
+            if isinstance(kernel, Group):
+                for part in kernel.kernels:
+                    self._keep_rows(part, set(kernel.shared))
+        reduces = list(_reduces(kernels))
+        for _ in range(_SWEEPS):
+            for part in (*reduces, *reversed(reduces)):
+                self._match(part, part in products)
+        return self.dimensions
+
+    def _keep_rows(self, kernel: Reduce, shared: set[Index]) -> None:
+        """Tensors that are done for each value of `shared` are contiguous along another index."""
+        own = {i for i in (*kernel.domain, *kernel.reduced) if i not in shared}
+        for access in _touched(kernel, False):
+            if any(s.index in shared for s in access.subscripts):
+                for d in reversed(range(len(access.subscripts))):
+                    if any(_extent(i) >= _LEAST for i in _indices(access, d) & own):
+                        self._set(access, d)
+                        break
+
+    def _match(self, kernel: Reduce, is_product: bool) -> None:
+        """What is written and read element by element is contiguous along the same index."""
+        touched = [a for a in _touched(kernel, is_product) if a.tensor not in self.constant]
+        most = max((_size(a.tensor) for a in touched), default=0)
+        large = [a for a in touched if _SHARE * _size(a.tensor) >= most]
+        if kernel.reduced and not is_product and len({a.tensor for a in large}) > 2:
+            return  # a sum of products of tensors, which goes along others
+        along = [i for a in large if (i := self._along(a, kernel)) is not None]
+        for index in along[:1]:
+            for access in large:
+                for d in range(len(access.subscripts)):
+                    if index in _indices(access, d):
+                        self._set(access, d)
+
+    def _along(self, access: Access, kernel: Reduce) -> Index | None:
+        """The index of results along which elements of a tensor are known to be contiguous."""
+        tensor = access.tensor
+        if tensor in self.places:
+            whole, place = self.places[tensor]
+            if whole not in self.dimensions:
+                return None
+            last = (self.dimensions[whole], 1)
+            if last not in place.steps:
+                return None
+            d = place.steps.index(last)
+        else:
+            d = max((k for k, n in enumerate(_shape(tensor)) if n > 1), default=0)
+        if not access.subscripts:
+            return None
+        found = [i for i in _indices(access, d) if i in kernel.domain and _extent(i) >= _LEAST]
+        return found[0] if len(found) == 1 else None
+
+    def _set(self, access: Access, dimension: int) -> None:
+        if access.tensor in self.places:
+            whole, place = self.places[access.tensor]
+            d, factor = place.steps[dimension]
+            if factor == 1:
+                self.dimensions.setdefault(whole, d)
+
+
+def _touched(kernel: Reduce, is_product: bool) -> list[Access]:
+    """What a kernel writes, and reads for that; of a sum of products without its terms."""
+    terms = () if is_product else kernel.values
+    return [*kernel.targets, *accesses(*kernel.initial, *terms, *kernel.results)]
+
+
+def _indices(access: Access, dimension: int) -> set[Index]:
+    return {*free_indices(access.subscripts[dimension].index)}
+
+
+def _size(tensor: Tensor) -> int:
+    return math.prod(_shape(tensor))
 
 
 def _best(access: Access, indices: set[Index]) -> int | None:
