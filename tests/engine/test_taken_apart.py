@@ -233,3 +233,75 @@ def test_they_are_stored_by_whole_vectors() -> None:
     model = ricci.parse(text("by four", 4, 64))
     assert "scatter" not in model.show("llvm", target="x86-64-v4")
     assert "scatter" in model.show("llvm", target="x86-64-v3")
+
+
+BEHIND = {
+    "one map": ("y = nn.relu(a);", 4),
+    "several, and what is read once more": (
+        "b = nn.batch_norm(a, m, v); c = nn.relu(b); y = math.mul(c, 2.0);",
+        5,  # the deviations, which do not wait for the sums
+    ),
+    "what was made before": ("s = math.exp(z); t = math.add(a, s); y = nn.relu(t);", 4),
+    "what is made of that": (
+        "s = math.exp(z); t = math.sum_reduce{axes=[1]}(s); y = math.add(a, t);",
+        5,
+    ),
+    "read twice": ("y = math.mul(a, a);", 4),
+    "read by two": ("s = math.exp(a); t = math.sum_reduce{axes=[1]}(a); y = math.mul(s, t);", 6),
+    "read otherwise": ("y = layout.transpose{perm=[0, 1, 3, 2]}(a);", 4),
+    "a result itself": ("y = nn.relu(a); w2 = layout.reshape{shape=[1, 8, -1]}(a);", 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [8, 9])
+@pytest.mark.parametrize("name", BEHIND)
+def test_maps_of_all_parts_are_results_of_each(name: str, size: int) -> None:
+    """Whether the remainders have the same number of elements, or not."""
+    body, count = BEHIND[name]
+    more = "w2: real[1, 8, _];" if "w2" in body else ""
+    out = 2 * size - size % 2
+    shape = f"1, 8, {out}, {out}"
+    pad = "[1, 1, 1, 1]" if size % 2 == 0 else "[1, 1, 2, 2]"
+    model = ricci.parse(f"""
+import math, nn, layout;
+graph G {{
+    @input {{
+        x: real[1, 6, {size}, {size}]; z: real[{shape}];
+        w: real[6, 8, 4, 4]; m: real[8]; v: real[8];
+    }}
+    @output {{ y: real[{shape}]; {more.replace("_", str(out * out))} }}
+    @compose {{ a = nn.deconv{{stride=2, padding={pad}}}(x, w); {body} }}
+}}""")
+    r = np.random.default_rng(size)
+    given = {
+        p.name: r.uniform(0.5, 1.5, p.shape).astype(np.float32)
+        for p in model.compile("interpreter").inputs
+    }
+    want = interpret(model.graph, given)["y"]
+    for target in runnable_targets():
+        got = model.compile(threads=2, target=target)(**given)
+        got = got.y if "w2" in body else got
+        np.testing.assert_allclose(got, want, 2e-5, 1e-5, err_msg=target)
+    assert len(lower(model.graph, {}, Types()).kernels) == count
+
+
+def test_a_result_under_another_shape_is_written() -> None:
+    """Although a map of it, which alone reads it by name, is made where it is."""
+    model = ricci.parse("""
+import math, nn, layout;
+graph G {
+    @input { x: real[2, 3, 4, 5]; w: real[3, 2, 3, 3]; }
+    @output { y: real[2, 2, 12, 15]; z: real[2, 2, 12, 15]; }
+    @compose {
+        a = nn.deconv{stride=3, padding=0}(x, w);
+        b = math.neg(a);
+        y = layout.reshape{shape=[2, 2, 12, 15]}(b);
+        z = math.mul(b, 1.5);
+    }
+}""")
+    r = np.random.default_rng(0)
+    x, w = (r.standard_normal(s, np.float32) for s in ((2, 3, 4, 5), (3, 2, 3, 3)))
+    want = interpret(model.graph, {"x": x, "w": w})
+    got = model.compile()(x, w)
+    np.testing.assert_allclose(got.y, want["y"], 1e-5, 1e-5)
+    np.testing.assert_allclose(got.z, want["z"], 1e-5, 1e-5)

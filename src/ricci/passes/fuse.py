@@ -5,7 +5,8 @@ rewrites, each of a kernel with the producers of what it reads, in one walk over
 
 * an element-wise producer with one reader is computed where it is read;
 * a producer that only moves elements is replaced, in every reader, by reading its source;
-* an element-wise consumer of a reduction becomes its results (its epilogue).
+* an element-wise consumer of a reduction becomes its results (its epilogue), or of several that
+  each make a part of what it reads, all of theirs.
 
 Does not: duplicate arithmetic, but for one operation on an element that takes no longer than to
 store and read its result, move arithmetic into the inner loop of a product (whose operands
@@ -35,10 +36,11 @@ from ..ir.nodes import (
 from ..ir.rewrite import Replaceable, accesses, has_guard, rebuild, substitute, walk
 from ..records import dataclass, replace
 from .kernels import may_fail
+from .phases import are_all_phases, joined
 from .refine import refine
 from .reshaped import with_common_shape
 from .specialise import shapes_inside
-from .views import Views
+from .views import Views, root_of
 
 MOST_NODES = 110
 """Size of the expressions of a kernel beyond which nothing more is put into it."""
@@ -52,7 +54,7 @@ def fuse(kernels: Sequence[Kernel], outputs: Sequence[Tensor], views: Views) -> 
     run = _Fusion(kernels, outputs, views)
     for position in range(len(kernels)):
         run.visit(position)
-    return [k for k in run.kernels if k is not None]
+    return run.in_order()
 
 
 @dataclass(slots=True)
@@ -69,6 +71,10 @@ class _Fusion:
     """Tensors that some kernels write as they are, and others under another shape."""
     finer: dict[Tensor, Tensor] = field(default_factory=dict)
     """For a tensor that is written under one finer shape, the tensor of that shape."""
+    shapes: dict[Tensor, set[Tensor]] = field(default_factory=dict)
+    """For a tensor that others are views of, these and itself."""
+    first: set[int] = field(default_factory=set)
+    """Kernels that come before all others, of which they read nothing."""
 
     def __post_init__(self) -> None:
         self.kernels = list(self.given)
@@ -81,12 +87,20 @@ class _Fusion:
         self.mixed = {t for v, t in self.views.items() if v in self.makers and t in self.makers}
         whole = list(self.views.values())
         self.finer = {t: v for v, t in self.views.items() if whole.count(t) == 1}
+        for view in self.views:
+            root = root_of(view, self.views)
+            self.shapes.setdefault(root, {root}).add(view)
 
     def _note(self, position: int, kernel: Kernel) -> None:
         written = set(tensors_written(kernel))
         for tensor in tensors_touched(kernel):
             if tensor not in written:
                 self.readers.setdefault(tensor, set()).add(position)
+
+    def in_order(self) -> list[Kernel]:
+        """What has become of the kernels."""
+        order = sorted(range(len(self.kernels)), key=lambda n: n not in self.first)
+        return [k for n in order if (k := self.kernels[n]) is not None]
 
     def visit(self, position: int) -> None:
         """Fuse a kernel with the producers of what it reads, as long as something can be."""
@@ -101,6 +115,68 @@ class _Fusion:
                 if new is not None:
                     kernel, changed = new, True
                     break
+        if is_map(kernel) and len(kernel.targets) == 1:
+            self._into_parts(position, kernel)
+
+    def _into_parts(self, position: int, kernel: Reduce) -> None:
+        """Make a map the epilogue of all kernels that each make a part of a tensor it reads."""
+        for tensor in tensors_touched(kernel):
+            written = self.finer.get(tensor, tensor)
+            made = self.makers.get(written, [])
+            if len(made) < 2 or not self._is_private(position, tensor, written):
+                continue
+            needed = self._needed(position, tensor, min(made))
+            if needed is None or not self.first.isdisjoint(made):
+                continue
+            new = [with_epilogue_of_part(self.kernels[n], kernel, tensor) for n in made]
+            if not all(new) or not are_all_phases([k.targets[0] for k in new if k]):
+                continue
+            for n, part in zip(made, new, strict=True):
+                old = self.kernels[n]
+                assert old is not None and part is not None
+                self._replace(n, old, part)
+            self._remove(position)
+            self.first |= needed
+            target = kernel.targets[0].tensor
+            self.makers[target] = self.makers.pop(written)
+            self.fixed.add(target)
+            return
+
+    def _is_private(self, position: int, tensor: Tensor, written: Tensor) -> bool:
+        """Whether a kernel alone reads the elements of a tensor, and others write them under one
+        shape."""
+        return self.readers.get(tensor) == {position} and not any(
+            t in self.outputs
+            or (t is not tensor and self.readers.get(t))
+            or (t is not written and t in self.makers)
+            for t in self._all_shapes(tensor)
+        )
+
+    def _all_shapes(self, tensor: Tensor) -> set[Tensor]:
+        """A tensor under all the shapes that it has."""
+        return self.shapes.get(root_of(tensor, self.views), {tensor})
+
+    def _needed(self, position: int, tensor: Tensor, before: int) -> set[int] | None:
+        """The kernels that must come first for a kernel to have what it reads, `tensor` aside,
+        before another; none if that cannot be."""
+        needed: set[int] = set()
+        late = [n for n in self._made_for(position, tensor) if n >= before]
+        while late:
+            n = late.pop()
+            needed.add(n)
+            more = self._made_for(n) - needed
+            if n == position or any(m >= n for m in more):
+                return None
+            late += more
+        return needed
+
+    def _made_for(self, position: int, but: Tensor | None = None) -> set[int]:
+        """The kernels that make what a kernel reads, under any of the shapes that it has."""
+        kernel = self.kernels[position]
+        assert kernel is not None
+        read = set(tensors_touched(kernel)) - {but, *tensors_written(kernel)}
+        known = (t for x in read for t in self._all_shapes(x))
+        return {n for t in known for n in self.makers.get(t, [])} - {position}
 
     def _with_producer(self, position: int, kernel: Reduce, tensor: Tensor) -> Reduce | None:
         made = self.makers.get(tensor, [])
@@ -156,10 +232,7 @@ class _Fusion:
         """With the map computed where it is read that makes the tensor under another shape."""
         root = self.views[tensor]
         producer = self._only_maker(position, kernel, tensor, root)
-        if producer is None or not is_map(producer) or root in self.outputs:
-            return None
-        others = [t for t, whole in self.views.items() if whole is root and t is not tensor]
-        if any(self.readers.get(t) or t in self.outputs or t in self.makers for t in others):
+        if producer is None or not is_map(producer):
             return None
         both = with_common_shape(kernel, tensor, producer, root)
         new = None if both is None else inline(*both)
@@ -175,9 +248,7 @@ class _Fusion:
         if (
             not isinstance(producer, Reduce)
             or not is_map(kernel)
-            or tensor in self.outputs
-            or self.readers.get(other)
-            or self.readers[tensor] != {position}
+            or not self._is_private(position, tensor, other)
             or len(kernel.targets) != 1
             or self.makers[kernel.targets[0].tensor] != [position]
         ):
@@ -196,6 +267,7 @@ class _Fusion:
         old, target = kernel.targets[0].tensor, new.targets[0].tensor
         if target is not old:
             self.views[target] = old
+            self.shapes.setdefault(root_of(old, self.views), {old}).add(target)
             self.finer[old] = target
             self.makers[target] = self.makers.pop(old)
             self.fixed |= {old, target}
@@ -427,14 +499,42 @@ def with_epilogue(producer: Reduce, consumer: Reduce) -> Reduce | None:
     if any(i not in made and i.extent != Const(1, i.extent.dtype) for i in producer.domain):
         return None
     mapping |= {i: Const(0, i.dtype) for i in free}
-    return _joined(producer, consumer, mapping)
+    return _joined(producer, consumer, mapping, target.tensor)
 
 
-def _joined(producer: Reduce, consumer: Reduce, mapping: dict[Index, Expr]) -> Reduce:
-    target = producer.targets[0]
+def with_epilogue_of_part(
+    producer: Kernel | None, consumer: Reduce, tensor: Tensor
+) -> Reduce | None:
+    """The reduction, which makes a part of a tensor, with the expression of a map that reads all of
+    it element by element as its results."""
+    if not isinstance(producer, Reduce) or is_map(producer) or len(producer.targets) != 1:
+        return None
+    if producer.targets[0].tensor in {a.tensor for a in accesses(*expressions_of(producer))}:
+        return None
+    value, target = consumer.initial[0], consumer.targets[0]
+    reads = [a for a in accesses(value) if a.tensor is tensor]
+    plain = [s.index for s in reads[0].subscripts]
+    if may_fail(value) or any([s.index for s in a.subscripts] != plain for a in reads):
+        return None
+    if _dimensions(target) is None or _dimensions(reads[0]) is None:
+        return None
+    place = joined(producer.targets[0], tensor)
+    pairs = zip(plain, place.subscripts, strict=True)
+    mapping = {i: s.index for i, s in pairs if isinstance(i, Index)}
+    if any(i not in mapping and i.extent != ONE for i in consumer.domain):
+        return None
+    mapping |= {i: Const(0, i.dtype) for i in consumer.domain if i not in mapping}
+    new = made_of_both(_joined(producer, consumer, mapping, tensor), producer, consumer)
+    return None if is_too_large(new) else new
+
+
+def _joined(
+    producer: Reduce, consumer: Reduce, mapping: dict[Index, Expr], tensor: Tensor
+) -> Reduce:
+    """The producer with the consumer's expression, in which it is the `tensor`."""
 
     def node(expr: Expr) -> Expr:
-        if isinstance(expr, Access) and expr.tensor is target.tensor:
+        if isinstance(expr, Access) and expr.tensor is tensor:
             return producer.results[0]
         return expr
 
