@@ -57,6 +57,7 @@ from .recompute import compute_again
 from .siblings import merge_siblings
 from .turns import join_turns
 from .views import Views, count_of, find_views, root_of
+from .weights import tabulate
 from .windows import separate_windows
 
 
@@ -202,7 +203,7 @@ class _Lowerer:
         kernels = remove_dead(kernels, results, views)
         constant = {*self.graph.variables, *self.graph.constants}
         kernels = join_turns(merge_siblings(kernels, views, constant), views)
-        kernels = separate_windows(kernels)
+        kernels = tabulate(separate_windows(kernels))
         kernels = split_long(kernels)
         kernels = split_products(kernels, constant, views)
         self.views |= views

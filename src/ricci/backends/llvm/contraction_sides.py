@@ -133,7 +133,8 @@ def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
     prepared = None
     if source == "prepared":
         count = size(packing.outer) * plan.depth.extent * padded
-        name = accesses(operand.value)[0].tensor.name
+        read = [a.tensor for a in accesses(operand.value)]
+        name = read[0].name if read else plan.form.kernel.name
         prepared = Tensor(f"{name}.panels", plan.form.dtype, (integer(count),))
     whole = is_vector and plan.lane_block == panel and plan.depth.blocks > 1
     return Side(packing, source, panel, padded, prepared, whole)

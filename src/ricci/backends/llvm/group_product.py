@@ -51,13 +51,16 @@ def form_of_rows(kernel: Reduce, shared: Sequence[Index], strides: Strides) -> F
 
 
 def is_product(kernel: Reduce, shared: Sequence[Index]) -> bool:
-    """Whether a kernel of a group is a sum of products of rows with something else."""
+    """Whether a kernel of a group is a sum of products of rows with something else, and what is of
+    rows is not of columns."""
     if kernel.op != "add" or len(kernel.values) != 1 or not kernel.reduced:
         return False
     if all(i in shared for i in kernel.domain):
         return False
     parts = [set(free_indices(f)) for f in factors(kernel.values[0]) if not isinstance(f, Const)]
-    return any(shared[-1] in p for p in parts) and any(shared[-1] not in p for p in parts)
+    rows = [p for p in parts if shared[-1] in p]
+    columns = {*kernel.domain} - {*shared}
+    return 0 < len(rows) < len(parts) and all(p.isdisjoint(columns) for p in rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ...ir import shapes
 from ...ir.loops import Reduce
 from ...ir.nodes import ONE, Access, Binary, Expr, Index, Local, Tensor, integer
 from ...ir.rewrite import Replaceable, accesses, has_guard, substitute, walk
+from ...records import replace
 from .emit import Frame
 from .emit_access import Linear, is_division
 from .nest_uses import flat_form, loops_of, uses_of
@@ -30,8 +31,10 @@ MOST_SHORT, LEAST_LONG = 4, 16
 def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
     """The kernel with targets for the phases of the indices that subscripts divide, if the one
     along which results are contiguous is among them."""
-    if kernel.locals or kernel.op == "update" or kernel.condition is not None:
+    if kernel.op == "update" or kernel.condition is not None:
         return None
+    if kernel.locals:
+        kernel = _written_out(kernel)
     exprs = [*kernel.initial, *kernel.values, *kernel.results]
     if has_guard(*exprs):
         return None  # a guard leaves out the terms of all results, here of all phases
@@ -52,6 +55,14 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
             counts[index] = divided[index]
             room //= divided[index]
     return _taken_apart(kernel, counts) if near[-1] in counts else None
+
+
+def _written_out(kernel: Reduce) -> Reduce:
+    """The kernel with what locals stand for in their place."""
+    known: dict[Replaceable, Expr | Tensor] = {}
+    for local in kernel.locals:
+        known[local] = substitute(local.value, known)
+    return replace(kernel, locals=(), values=tuple(substitute(v, known) for v in kernel.values))
 
 
 def _is_short(near: Index, kernel: Reduce, frame: Frame) -> bool:

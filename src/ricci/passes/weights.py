@@ -1,0 +1,133 @@
+"""Weights that depend on places alone, made once and read.
+
+Requires: kernels, fused. Ensures: a part of a reduction's terms that takes some operations, reads
+no tensor and depends on few indices is an element of a tensor of its own, which is made before: if
+all of an image's rows have the same weights, each is computed once. Does not: touch what depends on
+the index along which results are contiguous if it comes again after a few steps, since these are
+done side by side, with numbers as weights; or sizes that are not known.
+
+Example: `w[i, j] * x[i + j, c]`, where `w` is a cubic of `j` and of what a division leaves of `i`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ..ir import shapes
+from ..ir.loops import Kernel, Reduce
+from ..ir.nodes import Access, Binary, Expr, Index, Local, Subscript, Tensor
+from ..ir.rewrite import Replaceable, accesses, children, free_indices, rebuild, substitute, walk
+from ..records import replace
+from .kernels import may_fail
+from .partial import points_of
+from .rows import extent, is_known
+
+_LEAST = 4
+"""Operations that are worth it."""
+_FEWER = 8
+"""How many times as many terms there must be as weights."""
+MOST_PHASES = 4
+"""Steps after which what comes again is left as it is."""
+
+
+def tabulate(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels, in order, those that make weights before those that read them."""
+    out: list[Kernel] = []
+    for kernel in kernels:
+        out += _tabulated(kernel) if isinstance(kernel, Reduce) and kernel.reduced else [kernel]
+    return out
+
+
+def _tabulated(kernel: Reduce) -> list[Kernel]:
+    if not is_known(kernel) or kernel.op == "update" or kernel.condition is not None:
+        return [kernel]
+    written: dict[Replaceable, Expr | Tensor] = {}
+    for local in kernel.locals:
+        written[local] = substitute(local.value, written)
+    values = [substitute(v, written) for v in kernel.values]
+    made: list[Kernel] = []
+    known: dict[Expr, Expr] = {}
+    for value in values:
+        for expr in _weights(value, kernel):
+            if expr not in known:
+                table, read = _table(expr, kernel, len(made))
+                made.append(table)
+                known[expr] = read
+    if not made:
+        return [kernel]
+    new = tuple(rebuild(v, lambda x: known.get(x, x)) for v in values)
+    return [*made, replace(kernel, values=new, locals=())]
+
+
+def _weights(value: Expr, kernel: Reduce) -> Iterator[Expr]:
+    """The largest parts of a term that are worth a tensor."""
+    stack = [value]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Access):
+            continue
+        if isinstance(expr, Binary) and expr.op == "mul" and _are_weights(expr, kernel):
+            stack += (expr.lhs, expr.rhs)  # of other indices, so that both together have fewer
+        elif _is_weight(expr, kernel):
+            yield expr
+        else:
+            stack += children(expr)
+
+
+def _are_weights(product: Binary, kernel: Reduce) -> bool:
+    sides = product.lhs, product.rhs
+    return all(_is_weight(x, kernel) for x in sides) and {*free_indices(sides[0])} != {
+        *free_indices(sides[1])
+    }
+
+
+def _is_weight(expr: Expr, kernel: Reduce) -> bool:
+    used = free_indices(expr)
+    if not used or expr.dtype.is_int or not expr.dtype.is_real or accesses(expr) or may_fail(expr):
+        return False
+    if sum(1 for x in walk(expr) if children(x)) < _LEAST:
+        return False
+    if _FEWER * points_of(tuple(used)) > points_of((*kernel.domain, *kernel.reduced)):
+        return False
+    near = near_index(kernel)
+    return near not in used or period(near, expr) > MOST_PHASES
+
+
+def near_index(kernel: Reduce) -> Index | None:
+    """The index along which results are contiguous, if it is plain."""
+    target = kernel.targets[0]
+    for s, n in zip(reversed(target.subscripts), reversed(target.tensor.shape), strict=True):
+        if (shapes.as_int(n) or 0) > 1:
+            return s.index if isinstance(s.index, Index) else None
+    return None
+
+
+def period(index: Index, expr: Expr) -> int:
+    """After how many steps of an index its quotients have moved by whole numbers."""
+    count = 1
+    for node in walk(expr):
+        if isinstance(node, Binary) and node.dtype.is_int and index in free_indices(node.lhs):
+            if node.op in ("floordiv", "ceildiv", "mod"):
+                form, by = shapes.affine(node.lhs), abs(shapes.as_int(node.rhs) or 0)
+                if form is None or not by:
+                    return extent(index)
+                count = math.lcm(count, by // math.gcd(by, form[0].get(index, 0)))
+    return count if count > 1 else extent(index)
+
+
+def _table(expr: Expr, kernel: Reduce, number: int) -> tuple[Reduce, Access]:
+    """The kernel that makes a tensor of weights, and where a term reads it: the index along which
+    results are contiguous is its last one."""
+    used, near = set(free_indices(expr)), near_index(kernel)
+    order = [i for i in (*kernel.reduced, *kernel.domain) if i in used and i is not near]
+    order += [near] if near is not None and near in used else []
+    name = f"{kernel.targets[0].tensor.name}.weights{number or ''}"
+    tensor = Tensor(name, expr.dtype, tuple(i.extent for i in order))
+    place = Access(tensor, tuple(map(Subscript, order)), kernel.targets[0].span)
+    total = Local("acc0", expr)
+    table = Reduce(
+        kernel.name, (place,), tuple(order), (), "set", (expr,), (), (total,), (total,),
+        span=kernel.span, operations=kernel.operations,
+    )  # fmt: skip
+    return table, place
