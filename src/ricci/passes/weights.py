@@ -2,9 +2,9 @@
 
 Requires: kernels, fused. Ensures: a part of a reduction's terms that takes some operations, reads
 no tensor and depends on few indices is an element of a tensor of its own, which is made before: if
-all of an image's rows have the same weights, each is computed once. Does not: touch what depends on
-the index along which results are contiguous if it comes again after a few steps, since these are
-done side by side, with numbers as weights; or sizes that are not known.
+all of an image's rows have the same weights, each is computed once. Does not: touch what comes
+again after a few steps, if these are done side by side, with numbers as weights; or sizes that are
+not known.
 
 Example: `w[i, j] * x[i + j, c]`, where `w` is a cubic of `j` and of what a division leaves of `i`.
 """
@@ -25,10 +25,13 @@ from .rows import extent, is_known
 
 _LEAST = 4
 """Operations that are worth it."""
+_DIVISIONS = ("floordiv", "ceildiv", "mod")
 _FEWER = 8
 """How many times as many terms there must be as weights."""
 MOST_PHASES = 4
 """Steps after which what comes again is left as it is."""
+_MOST_TERMS = 64
+"""Terms of results that are done side by side, at most."""
 
 
 def tabulate(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -48,9 +51,11 @@ def _tabulated(kernel: Reduce) -> list[Kernel]:
     values = [substitute(v, written) for v in kernel.values]
     made: list[Kernel] = []
     known: dict[Expr, Expr] = {}
+    beside = _side_by_side(kernel, values)
     for value in values:
         for expr in _weights(value, kernel):
-            if expr not in known:
+            own = {i for i in free_indices(expr) if i in kernel.domain}
+            if expr not in known and not (own and own <= beside):
                 table, read = _table(expr, kernel, len(made))
                 made.append(table)
                 known[expr] = read
@@ -88,10 +93,30 @@ def _is_weight(expr: Expr, kernel: Reduce) -> bool:
         return False
     if sum(1 for x in walk(expr) if children(x)) < _LEAST:
         return False
-    if _FEWER * points_of(tuple(used)) > points_of((*kernel.domain, *kernel.reduced)):
-        return False
-    near = near_index(kernel)
-    return near not in used or period(near, expr) > MOST_PHASES
+    return _FEWER * points_of(tuple(used)) <= points_of((*kernel.domain, *kernel.reduced))
+
+
+def _side_by_side(kernel: Reduce, values: Sequence[Expr]) -> set[Index]:
+    """The indices of whose steps a few are done at a time, since the one along which results are
+    contiguous is divided where elements are read."""
+    near, room = near_index(kernel), _MOST_TERMS // points_of(kernel.reduced)
+    read = [s.index for a in accesses(*values) for s in a.subscripts]
+    if near is None or not any(_is_divided(near, e) for e in read):
+        return set()
+    found: set[Index] = set()
+    for index in (near, *(i for i in kernel.domain if i is not near)):
+        count = max((period(index, v) for v in values if _is_divided(index, v)), default=0)
+        if 0 < count <= min(MOST_PHASES, room):
+            found.add(index)
+            room //= count
+        elif index is near:
+            return set()
+    return found
+
+
+def _is_divided(index: Index, expr: Expr) -> bool:
+    divisions = (x for x in walk(expr) if isinstance(x, Binary) and x.op in _DIVISIONS)
+    return any(x.dtype.is_int and index in free_indices(x.lhs) for x in divisions)
 
 
 def near_index(kernel: Reduce) -> Index | None:
@@ -107,8 +132,8 @@ def period(index: Index, expr: Expr) -> int:
     """After how many steps of an index its quotients have moved by whole numbers."""
     count = 1
     for node in walk(expr):
-        if isinstance(node, Binary) and node.dtype.is_int and index in free_indices(node.lhs):
-            if node.op in ("floordiv", "ceildiv", "mod"):
+        if isinstance(node, Binary) and node.op in _DIVISIONS and node.dtype.is_int:
+            if index in free_indices(node.lhs):
                 form, by = shapes.affine(node.lhs), abs(shapes.as_int(node.rhs) or 0)
                 if form is None or not by:
                     return extent(index)
