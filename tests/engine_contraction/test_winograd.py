@@ -42,12 +42,14 @@ ZEN_5 = replace(TWO_UNITS, cpu="znver5", l2=1 << 20)
 
 
 class Small(Drawn):
-    """A random convolution of three by three with constant weights, and layouts for it."""
+    """A random convolution of two or three by two or three with constant weights, and layouts for
+    it."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.channel = index("c", self.r.choice([2, 8, 16, 21, 32, 130, 290]))
-        self.places = [self._filter(name, 3) for name in self.r.choice(["yx", "xy"])]
+        order = self.r.choice(["yx", "xy"])
+        self.places = [self._filter(name, self.r.choice([2, 3, 3])) for name in order]
 
     def _filter(
         self, name: str, taps: int, dilation: int = 1
@@ -56,7 +58,7 @@ class Small(Drawn):
         place = index(name, self.r.choice([2, 3, 5, 6, 8, 9, 14, 17]))
         kernel = index(f"k{name}", taps)
         pad, stride = self.r.choice([0, 1, 1, 2]), self.r.choice([1, 1, 2])
-        stride = stride if dilation == 1 else 1
+        stride = stride if dilation == 1 and taps != 2 else 1
         first = binary("mul", place, 2) if stride == 2 else place
         tap, reach = (
             kernel if dilation == 1 else binary("mul", kernel, dilation),
@@ -76,7 +78,7 @@ class Apart(Small):
         super().__init__(seed)
         apart = self.r.choice([(1, 2), (2, 1), (2, 2), (2, 3), (4, 4), (1, 5), (7, 3)])
         pairs = zip("yx", apart, strict=True)
-        self.places = [self._filter(name, self.r.choice([3, 3, 4, 5]), n) for name, n in pairs]
+        self.places = [self._filter(name, self.r.choice([2, 3, 3, 4, 5]), n) for name, n in pairs]
 
 
 class Long(Small):
@@ -84,7 +86,7 @@ class Long(Small):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.places = [self._filter(name, self.r.choice([3, 4, 5, 7])) for name in "yx"]
+        self.places = [self._filter(name, self.r.choice([2, 3, 4, 5, 6, 7])) for name in "yx"]
         if self.r.random() < 0.5:
             self.places.insert(self.r.choice([0, 1, 2]), self._place("z"))
 
@@ -128,8 +130,9 @@ def check_random(kind: type[Small], seed: int, each: int) -> list[WinogradPlan]:
 
 
 def test_random_convolutions() -> None:
-    plans = [plan for seed in range(120) for plan in check_random(Small, seed, 2)]
-    assert len(plans) > 40
+    plans = [plan for seed in range(180) for plan in check_random(Small, seed, 2)]
+    assert len(plans) > 60
+    assert {(p.line.taps, p.row.taps) for p in plans} == {(2, 2), (2, 3), (3, 2), (3, 3)}
     for turned in (True, False):  # vectors along channels, and along rows
         strides = {(p.line.stride, p.row.stride) for p in plans if p.along_channels == turned}
         assert strides == {(1, 1), (1, 2), (2, 1), (2, 2)}
@@ -156,7 +159,10 @@ def test_random_convolutions() -> None:
 
 
 def test_random_convolutions_of_more_terms() -> None:
-    plans = [plan for seed in range(70) for plan in check_random(Long, seed, 1)]
+    plans = [plan for seed in range(120) for plan in check_random(Long, seed, 1)]
+    assert {(p.line.unit, p.row.unit) for p in plans} == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    assert all(plan.along_channels for plan in plans if plan.row.unit > 1)
+    assert any((plan.line.unit > 1 and plan.line.flipped) for plan in plans)
     assert {len(plan.more) for plan in plans} >= {0, 1, 2, 3}
     assert {plan.along_channels for plan in plans if plan.more} == {True, False}
     assert any(plan.line_loads and not plan.in_place for plan in plans)
@@ -475,17 +481,32 @@ def test_groups_are_done_each_by_itself(groups: int) -> None:
     "case",
     [
         convolution(1, (64, 64), (28, 28), 3, pad=1, stride=3),
-        convolution(1, (64, 64), (28, 28), 3, pad=2, dilation=2, stride=2),
-        convolution(1, (64, 64), (28, 28), 2, pad=1),
+        convolution(1, (64, 64), (28, 28), 3, pad=3, dilation=3, stride=2),
+        convolution(1, (64, 64), (28, 28), 2, stride=2),
         replace(convolution(1, (64, 64), (28, 28), 3, pad=1), constant=frozenset()),
     ],
-    ids=["stride of three", "dilation", "two", "not constant"],
+    ids=["stride of three", "dilation", "two by two", "not constant"],
 )
 def test_what_has_no_such_filter_is_not_computed_so(case: Case) -> None:
     assert not isinstance(choose(case.kernel, {}, HOST, case.constant), Winograd)
     with pytest.raises(Error) as caught:
         compare(case, Winograd("right", 14, 2, 1, 0, 0), {}, HOST)
     assert [d.code for d in caught.value.diagnostics] == ["E0807"]
+
+
+@pytest.mark.parametrize(
+    ("taps", "stride", "products"),
+    [(2, 1, 9), (4, 1, 4 * 9), (4, 2, 4 * 9), (5, 2, 4 * 16), (5, 1, 4 * 16), (6, 2, 4 * 16)],
+)
+def test_how_many_products_filters_take(taps: int, stride: int, products: int) -> None:
+    """Of each four results, a channel and a lane."""
+    case = convolution(1, (16, 16), (24, 24), taps, pad=1, stride=stride)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = plan_of(form, Winograd("right", 3, 1, 0, 0, 0), {}, HOST, case.constant)
+    assert not isinstance(plan, str)
+    assert plan.points * math.prod(map(size_of, plan.more)) == products
+    compare(case, Winograd("right", 3, 1, 0, 0, 0), {}, HOST)
 
 
 def test_few_channels_or_cold_weights_are_not_worth_it() -> None:

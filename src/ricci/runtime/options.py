@@ -36,7 +36,7 @@ class Options:
     has found for the sizes of a call, or for the nearest, comes before both; it is looked up in
     `file`, by default that of the setting RICCI_TUNING_FILE.
 
-    `winograd` says whether products of filters of three by three and more may be saved by sums and
+    `winograd` says whether products of filters of two by two and more may be saved by sums and
     differences, at the cost of a bit; by default the setting RICCI_WINOGRAD.
 
     Schedules that were found by tuning name the `program` (its `fingerprint`) that they are for:

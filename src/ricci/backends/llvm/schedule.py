@@ -111,7 +111,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Winograd:
-    """A sum of products with a constant filter of three by three or more, computed by fewer
+    """A sum of products with a constant filter of two by two or more, computed by fewer
     products: see `winograd_plan`.
 
     The `vector` operand is the constant, and fills the vectors. A piece of work does `tall` by

@@ -12,7 +12,7 @@ from .contraction_tiles import equal_pieces, multiply_adds
 from .emit_types import width
 from .kernels import Strides
 from .packing import Packing, contiguous_depth
-from .target import PAGE, Target
+from .target import LINE, PAGE, Target
 from .window_box import Staged, access_of
 from .window_plan import WindowPlan, bytes_brought
 
@@ -150,4 +150,5 @@ def _each(packing: Packing, strides: Strides) -> float:
         return 0.8
     run = min(packing.lanes, operand.extent)
     steps = flat_form(access_of(operand), strides).steps
-    return 4.0 / run if steps.get(operand.indices[-1], 0) in (0, 1) else 2.5
+    far = 1.2 if packing.lanes * width(packing.dtype) == LINE else 2.5
+    return 4.0 / run if steps.get(operand.indices[-1], 0) in (0, 1) else far

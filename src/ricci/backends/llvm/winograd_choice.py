@@ -16,7 +16,7 @@ from .kernels import Strides
 from .schedule import Side, Winograd
 from .target import Target
 from .window_cost import copying_of
-from .winograd_filter import TAPS, TILE, Axis, Filter, find_filter
+from .winograd_filter import TILE, Axis, Filter, find_filter
 from .winograd_plan import WinogradPlan, in_tiles, with_tile
 
 _GAIN = {False: 1.0, True: 1.05}
@@ -95,7 +95,7 @@ def choose_winograd(
 
 def _more(w: WinogradPlan) -> float:
     """Bytes of the prepared constant beyond those of the filters."""
-    return w.panels * width(w.plan.form.dtype) * (1.0 - TAPS * TAPS / w.arranged)
+    return w.panels * width(w.plan.form.dtype) * (1.0 - w.taps / w.arranged)
 
 
 def _ways(

@@ -28,16 +28,16 @@ from .kernels import Strides
 from .window_box import access_of
 from .window_plan import is_affine, is_given
 
-TAPS, TILE, SUMS = 3, 2, 4
-"""The filter's length, the results of a tile along an index, and the sums of a filter."""
+TAPS, TILE = 3, 2
+"""The length of a filter, or of parts of it, at most; and the results of a tile along an index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One of the two directions of the filter: an index of the result, and that of three values
-    which goes with it, against it if `flipped`. From one result to the next it moves on by `stride`
-    elements, one or two. If the filter's are more than one apart (`dilation`), so are the results
-    of a tile, and so many tiles lie in one another."""
+    """One of the two directions of the filter: an index of the result, and that of two or three
+    values which goes with it, against it if `flipped`. From one result to the next it moves on by
+    `stride` elements, one or two. If the filter's are more than one apart (`dilation`), so are the
+    results of a tile, and so many tiles lie in one another."""
 
     own: Index
     tap: Index
@@ -45,6 +45,9 @@ class Axis:
     flipped: bool
     stride: int
     dilation: int
+    unit: int = 1
+    """Elements from one that counts to the next: where a filter of four or more moves on by two,
+    its values in even and in odd places are filters of their own, of each second element."""
 
     @property
     def tiles(self) -> int:
@@ -56,9 +59,19 @@ class Axis:
         return TILE * self.stride
 
     @property
+    def taps(self) -> int:
+        """Values of the filter."""
+        return extent_of(self.tap)
+
+    @property
     def points(self) -> int:
         """Elements that a tile reads, and products of it."""
-        return self.pitch - self.stride + TAPS
+        return self.pitch - self.stride + self.taps
+
+    @property
+    def sums(self) -> int:
+        """Sums of the filter that elements are multiplied by."""
+        return self.taps + 1
 
     @property
     def kinds(self) -> tuple[tuple[int, int, int, int | None], ...]:
@@ -66,6 +79,8 @@ class Axis:
         and how many, the number of its sum (that of each next one follows), and, where these are no
         sums but elements of the filter, of which. The last products of all are those that only the
         second result needs."""
+        if self.taps == 2:
+            return (0, 1, 0, 0), (1, 1, 1, None), (2, 1, 2, 1)
         if self.stride == 1:
             return (0, 1, 0, 0), (1, 2, 1, None), (3, 1, 3, 2)
         return (0, 2, 0, 0), (3, 2, 1, 1), (2, 1, 3, None)
@@ -81,7 +96,7 @@ class Axis:
         """Where the elements of the first tile begin in a tensor."""
         constant = linear(access.subscripts[self.dimension].index).constant
         assert isinstance(constant, int)
-        return constant - (TAPS - 1) * self.dilation * self.flipped
+        return constant - (self.taps - 1) * self.dilation * self.unit * self.flipped
 
     def extent(self, access: Access) -> int:
         """How many elements the tensor has along it."""
@@ -117,19 +132,19 @@ def find_filter(
     lanes = [i for i in vector.indices if extent_of(i) > 1]
     if len(lanes) != 1 or not is_given(vector, form, constant):
         return "no operand is constant, with one index of its own"
-    form = _in_threes(form, broadcast)
+    form = _in_parts(form, broadcast)
     vector, broadcast = (form.left, form.right) if side == "left" else (form.right, form.left)
     steps = flat_form(form.kernel.targets[0], strides).steps
     axes = list(_axes(access_of(broadcast), broadcast, form))
     axes = sorted(axes, key=lambda axis: -abs(steps.get(axis.own, 0)))[-2:]
     if len(axes) != 2:
-        return "it is no sum over three by three neighbours"
+        return "it is no sum over two by two or three by three neighbours"
     line, row = axes
     others = [k for k in reduced_loops(form) if k is not line.tap and k is not row.tap]
     access, axes_of = access_of(broadcast), (line.dimension, row.dimension)
     beside = {i for d in axes_of for i in linear(access.subscripts[d].index).steps}
     channels = [k for k in others if k not in beside]
-    if row.dilation > 1:  # vectors lie along channels
+    if row.dilation * row.unit > 1:  # vectors lie along channels
         channels = [k for k in channels if _is_alone(k, access, form)]
     if not channels:
         return "it is no sum over one more index"
@@ -145,39 +160,49 @@ def _is_alone(k: Index, access: Access, form: Form) -> bool:
 
 
 def _axes(access: Access, broadcast: Operand, form: Form) -> Iterator[Axis]:
-    """The subscripts that are the sum of an own index and one of three values, which occur nowhere
-    else, and of other terms' indices."""
+    """The subscripts that are the sum of an own index and one of two or three values, which occur
+    nowhere else, and of other terms' indices."""
     used = [linear(s.index).steps for s in access.subscripts]
     for dimension, steps in enumerate(used):
         own = [i for i in steps if i in broadcast.indices]
-        taps = [i for i in steps if i in form.reduced and extent_of(i) == TAPS]
+        taps = [i for i in steps if i in form.reduced and 2 <= extent_of(i) <= TAPS]
+        two = len(own) == 1 and steps[own[0]] == 2 and any(abs(steps[i]) == 2 for i in taps)
+        if two:
+            taps = [i for i in taps if abs(steps[i]) == 2]
         taps = [i for i in taps if all(abs(steps[i]) <= abs(steps[k]) for k in taps)]
         rest = [i for i in steps if i not in own and i not in taps]
         if len(own) != 1 or len(taps) != 1 or any(i not in form.reduced for i in rest):
             continue
         alone = all(sum(i in other for other in used) == 1 for i in steps)
         stride, apart = steps[own[0]], steps[taps[0]]
-        if alone and extent_of(own[0]) > 1 and (stride == 1 or (stride, abs(apart)) == (2, 1)):
+        by_two = (stride, abs(apart), extent_of(taps[0])) == (2, 1, TAPS)
+        if not alone or extent_of(own[0]) == 1:
+            continue
+        if two:
+            yield Axis(own[0], taps[0], dimension, apart < 0, 1, 1, 2)
+        elif stride == 1 or by_two:
             yield Axis(own[0], taps[0], dimension, apart < 0, stride, abs(apart))
 
 
-def _in_threes(form: Form, broadcast: Operand) -> Form:
-    """The form with longer filters in parts of three values; what is beyond their ends counts as
-    zero."""
+def _in_parts(form: Form, broadcast: Operand) -> Form:
+    """The form with longer filters in parts of three values, or of two if they have four or move on
+    by two; what is beyond their ends counts as zero."""
     is_left = broadcast is form.left
     for steps in [linear(s.index).steps for s in access_of(broadcast).subscripts]:
         long = [i for i in steps if i in form.reduced and extent_of(i) > TAPS]
-        if len(steps) == 2 and len(long) == 1 and any(i in broadcast.indices for i in steps):
-            form = _cut_in_threes(form, is_left, long[0])
+        own = [i for i in steps if i in broadcast.indices]
+        if len(steps) == 2 and len(long) == 1 and own:
+            form = _cut(form, is_left, long[0], abs(steps[own[0]]))
     return form
 
 
-def _cut_in_threes(form: Form, is_left: bool, tap: Index) -> Form:
+def _cut(form: Form, is_left: bool, tap: Index, stride: int) -> Form:
     """The form with one filter cut, whose constant is the right operand if the other `is_left`.
     Elements beyond its end may be read, and are multiplied by zero."""
-    count = -(-extent_of(tap) // TAPS)
-    part, inner = Index(f"{tap.name}.part", integer(count)), Index(tap.name, integer(TAPS))
-    place = shapes.add(shapes.mul(part, integer(TAPS)), inner)
+    taps = 2 if extent_of(tap) == 4 or stride == 2 else TAPS
+    count = -(-extent_of(tap) // taps)
+    part, inner = Index(f"{tap.name}.part", integer(count)), Index(tap.name, integer(taps))
+    place = shapes.add(shapes.mul(part, integer(taps)), inner)
 
     def node(expr: Expr) -> Expr:
         if not isinstance(expr, Access):
@@ -190,7 +215,7 @@ def _cut_in_threes(form: Form, is_left: bool, tap: Index) -> Form:
 
     def cut(operand: Operand, is_constant: bool) -> Operand:
         value = substitute(rebuild(operand.value, node), {tap: place})
-        if is_constant and extent_of(tap) % TAPS:
+        if is_constant and extent_of(tap) % taps:
             inside = Binary("lt", place, integer(extent_of(tap)))
             value = Select(inside, value, Const(0.0, value.dtype))
         return replace(operand, value=value)

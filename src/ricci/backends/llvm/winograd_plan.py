@@ -1,4 +1,4 @@
-"""Sums of products with a small constant filter by fewer products: Winograd's F(2x2, 3x3).
+"""Sums of products with a small constant filter by fewer products: Winograd's F(2, 3) and F(2, 2).
 
     result[y, x] = sum over c, i, j of  d[c, s y + i, t x + j] * g[c, i, j]      (i, j < 3)
 
@@ -27,8 +27,16 @@ out (`Points`); where filters' values are n apart, of up to n tiles.
 each panel is read once a call. Then `G g` is made when it is needed, for a stretch of channels:
 nine elements come from far away, not 16. Those of G g that are elements of g are read in place.
 
+Two results of a filter of two need three products, not four:
+
+    B d = (d0 - d1, d1, d2 - d1)
+    G g = (g0, g0 + g1, g1)
+    A m = (m0 + m1, m1 + m2)
+
 Longer filters are sums of such of three, as if they were more channels: 5 values are 3 and 2, the
-third of which counts as zero, so that 5 by 5 takes 64 products in place of 100. And so are other
+third of which counts as zero, so that 5 by 5 takes 64 products in place of 100; 4 values are 2 and
+2. Where they move on by two, their values in even places and in odd ones are filters of their own,
+of each second element (`Axis.unit`): 4 by 4 takes 36 products in place of 64. And so are other
 indices of the sum, as the third direction of a filter in space.
 """
 
@@ -56,7 +64,7 @@ from .schedule import Winograd, impossible
 from .target import LINE, Target
 from .window_box import Cut, Staged, access_of, staged
 from .window_plan import grain_of
-from .winograd_filter import SUMS, TAPS, TILE, Axis, Filter, find_filter
+from .winograd_filter import TILE, Axis, Filter, find_filter
 
 _STRETCH = 96
 """Terms that are added one by one, at most."""
@@ -187,7 +195,7 @@ class WinogradPlan:
             {p.sums + n for p in points if p.tap is not None for n in range(p.count)}
             for points in (self.down, self.across)
         ]
-        every = itertools.product(range(SUMS), range(SUMS))
+        every = itertools.product(range(self.line.sums), range(self.row.sums))
         return [(i, j) for i, j in every if i not in given[0] or j not in given[1]]
 
     @cached_property
@@ -219,11 +227,21 @@ class WinogradPlan:
         """How far apart the tile's rows and channels are in a matrix."""
         return (self.pitch, 1) if self.along_channels else (1, self.pitch)
 
+    @property
+    def taps(self) -> int:
+        """Elements of the filter, for a channel and a lane."""
+        return self.line.taps * self.row.taps
+
+    @property
+    def filter_sums(self) -> int:
+        """Sums of these."""
+        return self.line.sums * self.row.sums
+
     @cached_property
     def is_large(self) -> bool:
         """Whether the sums of all filters do not stay in a core's cache."""
-        of_filter = SUMS * SUMS * self.channels * self.plan.padded * width(self.plan.form.dtype)
-        return of_filter > self.near
+        elements = self.filter_sums * self.channels * self.plan.padded
+        return elements * width(self.plan.form.dtype) > self.near
 
     @cached_property
     def by_lanes(self) -> bool:
@@ -245,7 +263,7 @@ class WinogradPlan:
     @cached_property
     def arranged(self) -> int:
         """Elements of the prepared constant for a channel and a lane."""
-        return TAPS * TAPS if self.late else SUMS * SUMS
+        return self.taps if self.late else self.filter_sums
 
     @cached_property
     def panels(self) -> int:
@@ -288,7 +306,7 @@ class WinogradPlan:
         """Elements of a copied box, of the matrices, of their products, of a line of tiles of
         results, and of the sums of filters."""
         results = TILE * TILE * self.wide * self.plan.panel
-        filters = SUMS * SUMS * self.late_matrix(self.plan.vectors) * self.late
+        filters = self.filter_sums * self.late_matrix(self.plan.vectors) * self.late
         matrices, sums = self.points * self.matrix, self.points * self.sums
         return self.box.elements, matrices, sums, results, filters
 
@@ -412,7 +430,7 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     access, lanes = access_of(f.broadcast), target.lanes(f.form.dtype)
     steps = flat_form(access, strides).steps
     in_rows, whole = steps.get(f.row.own) == f.row.stride, extent_of(f.channel) % lanes == 0
-    plain = f.row.dilation == 1
+    plain = f.row.dilation * f.row.unit == 1
     if not f.more and _may_read_in_place(f, access):
         along_rows = steps.get(f.channel) != 1 and in_rows and target.masks and plain
         if along_rows or (steps.get(f.channel) == 1 and whole):

@@ -30,7 +30,7 @@ from .emit_memory import prefetch
 from .emit_types import scalar_type, splat, tag, width, with_lanes
 from .kernels import KernelCode, Prepare, Strides
 from .packing import evaluate, store_step
-from .winograd_filter import SUMS, TAPS, TILE, Axis
+from .winograd_filter import TILE, Axis
 from .winograd_plan import WinogradPlan
 
 Values = Sequence[str]
@@ -45,7 +45,8 @@ class _Arithmetic:
     """Sums and differences of vectors, along an axis."""
 
     def __init__(self, b: Builder, full: str, axis: Axis) -> None:
-        self.b, self.full, self.apart = b, full, axis.stride > 1
+        self.b, self.full = b, full
+        self.apart, self.of_two = axis.stride > 1, axis.taps == 2
 
     def add(self, x: str, y: str) -> str:
         return self.b.op(f"fadd {self.full} {x}, {y}")
@@ -55,6 +56,8 @@ class _Arithmetic:
 
     def of_elements(self, d: Values) -> list[str]:
         """B d."""
+        if self.of_two:
+            return [self.sub(d[0], d[1]), d[1], self.sub(d[2], d[1])]
         if self.apart:
             return [self.sub(d[0], d[2]), d[1], d[2], d[3], self.sub(d[4], d[2])]
         sides = self.add(d[1], d[2]), self.sub(d[2], d[1])
@@ -62,6 +65,8 @@ class _Arithmetic:
 
     def of_products(self, m: Values) -> list[str]:
         """A m."""
+        if self.of_two:
+            return [self.add(m[0], m[1]), self.add(m[1], m[2])]
         if self.apart:
             return [self.add(m[0], self.add(m[1], m[2])), self.add(m[2], self.add(m[3], m[4]))]
         return [
@@ -71,6 +76,8 @@ class _Arithmetic:
 
     def of_filter(self, g: Values, half: str) -> list[str]:
         """G g."""
+        if self.of_two:
+            return [g[0], self.add(g[0], g[1]), g[1]]
         ends = self.add(g[0], g[2])
         if self.apart:
             return [*g, ends]
@@ -416,9 +423,11 @@ def _filter(
     """The vectors of some lanes and a channel."""
     b, dtype, here = frame.builder, w.plan.form.dtype, places | step.places
     square: Square
-    square = [[_tap(frame, w, here, step, (i, j)) for j in range(TAPS)] for i in range(TAPS)]
+    square = [
+        [_tap(frame, w, here, step, (i, j)) for j in range(w.row.taps)] for i in range(w.line.taps)
+    ]
     if w.late:
-        per, column = stride, _times(b, channel, times(b, stride, TAPS * TAPS))
+        per, column = stride, _times(b, channel, times(b, stride, w.taps))
     else:
         square = _sums(b, w, step, square)
         per, column = times(b, stride, w.channels), _times(b, channel, stride)
@@ -452,20 +461,20 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
     (full, scalar), stride = _types(w), vectors * w.plan.lanes
     half = splat("0.5", scalar, w.plan.lanes)
     with b.loop(0, "%n") as c, b.loop(0, stride, w.plan.lanes) as v:
-        at = element(b, scalar, "%g", plus(b, times(b, c.index, TAPS * TAPS * stride), v.index))
-        for tap in range(TAPS * TAPS):
+        at = element(b, scalar, "%g", plus(b, times(b, c.index, w.taps * stride), v.index))
+        for tap in range(w.taps):
             prefetch(b, at, _AHEAD + tap * stride * width(w.plan.form.dtype))
         square = [
             [
-                _load(b, full, element(b, scalar, at, str((TAPS * i + j) * stride)), w)
-                for j in range(TAPS)
+                _load(b, full, element(b, scalar, at, str((w.row.taps * i + j) * stride)), w)
+                for j in range(w.row.taps)
             ]
-            for i in range(TAPS)
+            for i in range(w.line.taps)
         ]
         found = both_ways(b, full, w, square, lambda a, g: a.of_filter(g, half))
         to = element(b, scalar, "%u", plus(b, times(b, c.index, stride), v.index))
         for i, j in w.late_sums:
-            at = element(b, scalar, to, str((SUMS * i + j) * w.late_matrix(vectors)))
+            at = element(b, scalar, to, str((w.row.sums * i + j) * w.late_matrix(vectors)))
             _store(b, w, found[i][j], at)
     b.line("ret void")
     return b.text()
@@ -485,7 +494,7 @@ def _tap(frame: Frame, w: WinogradPlan, places: Places, step: Step, at: tuple[in
 
 
 def _turned(axis: Axis, k: int) -> int:
-    return TAPS - 1 - k if axis.flipped else k
+    return axis.taps - 1 - k if axis.flipped else k
 
 
 def _wide(b: Builder, dtype: DType, step: Step, value: str) -> str:

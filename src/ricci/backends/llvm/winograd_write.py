@@ -24,7 +24,7 @@ from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
 from .window_box import Cut, flat_number
-from .winograd_filter import SUMS, TAPS, TILE, Axis
+from .winograd_filter import TILE, Axis
 from .winograd_plan import Points, WinogradPlan
 from .winograd_transform import (
     filter_function,
@@ -193,8 +193,8 @@ class Writer:
     def _corner(self) -> int:
         """Where in the copy the first element of the first tile and channel is."""
         box = self.w.box
-        flipped = [axis.tap for axis in (self.w.line, self.w.row) if axis.flipped]
-        return box.start + sum((TAPS - 1) * box.step(tap) for tap in flipped)
+        flipped = [axis for axis in (self.w.line, self.w.row) if axis.flipped]
+        return box.start + sum((x.taps - 1) * box.step(x.tap) for x in flipped)
 
     def _in_place(self, y: str, x: str) -> str:
         """The first element of the first tile and channel; it may be before the tensor."""
@@ -258,7 +258,7 @@ class Writer:
         """The same where they are not: of a stretch of channels they are made first. The filters of
         the next may be asked for in steps of the products, from the first of these on."""
         b, w, stride = self.b, self.w, vectors * self.plan.lanes
-        each = TAPS * TAPS * stride
+        each = w.taps * stride
         calls = sum(p.count * q.count * self._passes(p.tiles * q.tiles) for p, q in self._kinds())
         lines = each * self.bytes // LINE
         asked = -(-lines // calls) if self.asks else 0
@@ -316,13 +316,13 @@ class Writer:
 
         tap = None
         if down.tap is not None and across.tap is not None:
-            tap = number(down.tap, across.tap, TAPS)
+            tap = number(down.tap, across.tap, self.w.row.taps)
         return Product(
             number(down.begin, across.begin, self.w.row.points),
             number(0, 0, across.count),
             down.count * across.count,
             down.tiles * across.tiles,
-            number(down.sums, across.sums, SUMS),
+            number(down.sums, across.sums, self.w.row.sums),
             tap,
         )
 
