@@ -36,7 +36,7 @@ class Layer:
 
     @property
     def padding(self) -> int:
-        return self.window // 2 * self.dilation
+        return (self.window - 1) // 2 * self.dilation
 
     @property
     def flops(self) -> float:
@@ -90,8 +90,9 @@ OTHERS = [
     Layer(384, 384, 14, 7, 1, 384),
     Layer(240, 240, 28, 5, 1, 240),
     Layer(672, 672, 14, 5, 2, 672),
+    Layer(64, 128, 56, 4, 2),
 ]
-"""Of AlexNet, VGG, an enlarged image, DeepLab, ConvNeXt and MobileNetV3."""
+"""Of AlexNet, VGG, an enlarged image, DeepLab, ConvNeXt, MobileNetV3 and pix2pix."""
 
 
 def rows() -> Iterator[Row]:
@@ -104,7 +105,14 @@ def rows() -> Iterator[Row]:
             yield Row("convolutions", title, family, sizes, batch)
     yield Row("convolutions", "conv 3x3x3 {}-{} @{}x{}x{}", in_space, (64, 64, 8, 56, 56))
     yield Row("convolutions", "conv 3x3x3 {}-{} @{}x{}x{}", in_space, (128, 128, 4, 14, 14))
-    yield Row("convolutions", "deconv 4x4/2 {}-{} @{}", backward, (64, 3, 64))
+    for window, sizes in [
+        (4, (64, 3, 64)),
+        (4, (128, 64, 32)),
+        (3, (256, 128, 28)),
+        (2, (64, 32, 64)),
+    ]:
+        family = partial(backward, window=window)
+        yield Row("convolutions", f"deconv {window}x{window}/2 {{}}-{{}} @{{}}", family, (*sizes,))
 
 
 def convolution(
@@ -144,13 +152,14 @@ def in_space(channels: int, filters: int, deep: int, tall: int, wide: int) -> Ca
     )
 
 
-def backward(channels: int, filters: int, size: int) -> Case:
-    """Twice as large an image, each element of it from two by two."""
+def backward(channels: int, filters: int, size: int, *, window: int) -> Case:
+    """Twice as large an image, each element of it from one or two by one or two."""
+    pad = (window - 1) // 2
     return graph_case(
-        "y = nn.deconv{stride=2, padding=1}(x, w, b);",
-        "y = ConvTranspose <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w, b)",
-        lambda x, w, b: nn.conv_transpose2d(x, w, b, 2, 1),
-        2.0 * 16 * channels * filters * size**2,
+        f"y = nn.deconv{{stride=2, padding={pad}}}(x, w, b);",
+        f"y = ConvTranspose <pads = [{pad}, {pad}, {pad}, {pad}], strides = [2, 2]> (x, w, b)",
+        lambda x, w, b: nn.conv_transpose2d(x, w, b, 2, pad),
+        2.0 * window**2 * channels * filters * size**2,
         {"x": draw(1, channels, size, size)},
-        {"w": draw(channels, filters, 4, 4), "b": draw(filters)},
+        {"w": draw(channels, filters, window, window), "b": draw(filters)},
     )

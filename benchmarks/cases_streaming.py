@@ -333,6 +333,8 @@ def windows() -> Iterator[Row]:
     for sizes in [(1, 64, 28, 28), (8, 64, 112, 112)]:
         yield Row("streaming", "nearest, twice as large {}x{}x{}x{}", nearest, sizes)
         yield Row("streaming", "linear, twice as large {}x{}x{}x{}", linear, sizes)
+    yield Row("streaming", "linear, {1} to {2} {0} channels", linear_to, (21, 33, 512))
+    yield Row("streaming", "cubic, {1} to {2} {0} channels", cubic_to, (64, 56, 112))
 
 
 def max_pool(n: int, c: int, h: int, w: int) -> Case:
@@ -411,6 +413,29 @@ def linear(n: int, c: int, h: int, w: int) -> Case:
         lambda x: nn.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False),
         4 * 8.0 * n * c * h * w,
         {"x": draw(n, c, h, w)},
+    )
+
+
+def linear_to(c: int, size: int, to: int) -> Case:
+    """An image of another size, which is no multiple."""
+    return graph_case(
+        f"y = image.linear_resize{{axes=[2, 3], size=[{to}, {to}], antialias=false}}(x);",
+        f"n = Constant <value_ints = [1, {c}, {to}, {to}]> ()"
+        'y = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (x, , , n)',
+        lambda x: nn.interpolate(x, size=(to, to), mode="bilinear", align_corners=False),
+        8.0 * c * to**2,
+        {"x": draw(1, c, size, size)},
+    )
+
+
+def cubic_to(c: int, size: int, to: int) -> Case:
+    return graph_case(
+        f"y = image.cubic_resize{{axes=[2, 3], size=[{to}, {to}], antialias=false}}(x);",
+        f"n = Constant <value_ints = [1, {c}, {to}, {to}]> ()"
+        'y = Resize <mode = "cubic", coordinate_transformation_mode = "half_pixel"> (x, , , n)',
+        lambda x: nn.interpolate(x, size=(to, to), mode="bicubic", align_corners=False),
+        8.0 * c * (size * to + to**2),
+        {"x": draw(1, c, size, size)},
     )
 
 

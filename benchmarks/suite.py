@@ -29,6 +29,7 @@ from . import (
     cases_comprehensions,
     cases_convolutions,
     cases_models,
+    cases_parts,
     cases_products,
     cases_quantised,
     cases_streaming,
@@ -42,6 +43,7 @@ from .report import OURS, Result, as_data, summary, table
 
 SOURCES = [
     cases_models,
+    cases_parts,
     cases_products,
     cases_convolutions,
     cases_comprehensions,

@@ -17,6 +17,7 @@ pytest.importorskip("torch")
 from benchmarks import (
     cases_comprehensions,
     cases_convolutions,
+    cases_parts,
     cases_products,
     cases_quantised,
     cases_streaming,
@@ -31,7 +32,13 @@ from benchmarks.suite import bounds, reference
 from ricci.backends.llvm.target import host
 
 SMALL = 12
-SOURCES = [cases_products, cases_convolutions, cases_comprehensions, cases_streaming]
+SOURCES = [
+    cases_parts,
+    cases_products,
+    cases_convolutions,
+    cases_comprehensions,
+    cases_streaming,
+]
 MACHINE = {
     "processor": "P", "threads": 2, "date": "2026-01-01T00:00:00", "peak GFLOP/s": 100.0,
     "memory GB/s": {"read": 10.0, "copy": 8.0}, "cache GB/s": {"read": 90.0, "copy": 80.0},
