@@ -188,6 +188,25 @@ def test_bfloat16_comes_back_as_it_was_given() -> None:
     _same(out, a + a)
 
 
+def test_bfloat16_is_written_to_an_array_of_it() -> None:
+    model = ricci.parse("""
+graph G {
+    @input { x: real[5]; }
+    @output { y: real[5]; }
+    @compose { y = twice(x); }
+}
+operator twice {
+    @input { x: real[n]; }
+    @output { y: real[n]; }
+    @lower { y[i,] = x[i,] * 2.0, i < n; }
+}""")
+    x = np.arange(5).astype(ml_dtypes.bfloat16)
+    for target in ("cpu", "interpreter"):
+        out = np.zeros(5, ml_dtypes.bfloat16)
+        model.compile(target=target, real="bfloat16").into([out], x)
+        np.testing.assert_array_equal(out.astype(np.float32), 2.0 * np.arange(5))
+
+
 def test_without_ml_dtypes_numpy_gets_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     arguments._ml_dtype.cache_clear()

@@ -276,10 +276,15 @@ def _from_dlpack(value: Any, what: str) -> Array:
 def _with_known_dtype(array: Array) -> Array:
     """An array of `ml_dtypes.bfloat16` with the dtype that stands for it here; one of another
     byte order in that of the machine."""
-    dtype = array.dtype
-    if dtype.kind == "V" and dtype.name == "bfloat16":
-        return array.view(BFLOAT16)
+    array, dtype = with_own_bfloat16(array), array.dtype
     return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def with_own_bfloat16(array: Array) -> Array:
+    """An array of `ml_dtypes.bfloat16` with the dtype that stands for it here; others as they
+    are."""
+    dtype = array.dtype
+    return array.view(BFLOAT16) if dtype.kind == "V" and dtype.name == "bfloat16" else array
 
 
 def to_torch(array: Array) -> object:

@@ -17,7 +17,16 @@ from ..ir.interpret_bind import hidden_ports
 from ..ir.limits import check_memory
 from ..ir.nodes import Graph, Port
 from ..stored import Stored
-from .arguments import Array, Inputs, PortInfo, describe, is_torch, to_torch, to_user
+from .arguments import (
+    Array,
+    Inputs,
+    PortInfo,
+    describe,
+    is_torch,
+    to_torch,
+    to_user,
+    with_own_bfloat16,
+)
 from .engine import Engine, Interpreter
 from .native import Native, Trial
 from .options import as_options
@@ -175,7 +184,7 @@ class Executable:
         memory with arguments. Raises what a call raises.
         """
         arrays = self._inputs.collect(args, kwargs)
-        self._engine.run(arrays, self.variables, out)
+        self._engine.run(arrays, self.variables, list(map(with_own_bfloat16, out)))
 
     def into_again(self, out: tuple[object, ...], args: tuple[object, ...]) -> bool:
         """Whether this was a call like an earlier one of `into`, and has been done.
