@@ -78,12 +78,13 @@ def choose_layouts(
     votes = Votes(_free(everything, constant, fixed, places))
     reduces = list(_reduces(kernels))
     products = [k for k in reduces if _vote_product(k, constant, votes)]
-    others = [k for k in reduces if k not in products]
+    known = set(map(id, products))
+    others = [k for k in reduces if id(k) not in known]
     for _ in range(_SWEEPS):
         for kernel in (*others, *reversed(others)):
             _follow(kernel, votes)
     chosen = {t: _winner(found) for t, found in votes.found.items() if found}
-    chosen |= _Matches(votes.places, constant).found(kernels, products)
+    chosen |= _Matches(votes.places, constant).found(kernels, known)
     strides = {t: contiguous_last(t, d) for t, d in chosen.items()}
     return {t: steps for t, steps in strides.items() if steps != row_major(_shape(t))}
 
@@ -170,15 +171,16 @@ class _Matches:
         self.places, self.constant = places, constant
         self.dimensions: dict[Tensor, int] = {}
 
-    def found(self, kernels: Sequence[Kernel], products: Sequence[Reduce]) -> dict[Tensor, int]:
+    def found(self, kernels: Sequence[Kernel], products: Container[int]) -> dict[Tensor, int]:
+        """Of kernels, of which some, by their `id`, are sums of products."""
         for kernel in kernels:
             if isinstance(kernel, Group):
                 for part in kernel.kernels:
                     self._keep_rows(part, set(kernel.shared))
-        reduces = list(_reduces(kernels))
+        parts = [(k, self._large(k, id(k) in products)) for k in _reduces(kernels)]
         for _ in range(_SWEEPS):
-            for part in (*reduces, *reversed(reduces)):
-                self._match(part, part in products)
+            for part, large in (*parts, *reversed(parts)):
+                self._match(part, large)
         return self.dimensions
 
     def _keep_rows(self, kernel: Reduce, shared: set[Index]) -> None:
@@ -191,19 +193,23 @@ class _Matches:
                         self._set(access, d)
                         break
 
-    def _match(self, kernel: Reduce, is_product: bool) -> None:
-        """What is written and read element by element is contiguous along the same index."""
+    def _large(self, kernel: Reduce, is_product: bool) -> list[Access]:
+        """What a kernel writes and reads element by element, but for what is small beside it; none
+        of a sum of products of tensors, which goes along others."""
         touched = [a for a in _touched(kernel, is_product) if a.tensor not in self.constant]
-        most = max((_size(a.tensor) for a in touched), default=0)
-        large = [a for a in touched if _SHARE * _size(a.tensor) >= most]
-        if kernel.reduced and not is_product and len({a.tensor for a in large}) > 2:
-            return  # a sum of products of tensors, which goes along others
-        along = [i for a in large if (i := self._along(a, kernel)) is not None]
-        for index in along[:1]:
-            for access in large:
-                for d in range(len(access.subscripts)):
-                    if index in _indices(access, d):
-                        self._set(access, d)
+        sizes = [_size(a.tensor) for a in touched]
+        large = [a for a, n in zip(touched, sizes, strict=True) if _SHARE * n >= max(sizes)]
+        given = kernel.reduced and not is_product and len({a.tensor for a in large}) > 2
+        return [] if given else large
+
+    def _match(self, kernel: Reduce, large: Sequence[Access]) -> None:
+        """All is contiguous along the same index, if something is."""
+        along = (i for a in large if (i := self._along(a, kernel)) is not None)
+        index = next(along, None)
+        for access in large if index is not None else ():
+            for d in range(len(access.subscripts)):
+                if index in _indices(access, d):
+                    self._set(access, d)
 
     def _along(self, access: Access, kernel: Reduce) -> Index | None:
         """The index of results along which elements of a tensor are known to be contiguous."""
