@@ -202,3 +202,23 @@ def test_groups_that_are_alike_have_one_code() -> None:
     assert first.text == other.text
     assert set(first.tensors).isdisjoint(other.tensors)
     agree(text, SIZES)
+
+
+@pytest.mark.parametrize("real", ["float32", "float64"])
+def test_products_with_a_condition_before_rows(real: str) -> None:
+    """They are no products of matrices, nor are those whose rows have columns."""
+    model = ricci.parse("""
+import nn;
+graph G {
+    @input { x: real[200, 32]; }
+    @output { y: real[200, 16]; }
+    @compose { d = o(x); y = nn.softmax{axes=[1]}(d); }
+}
+operator o {
+    @input { x: real[n, c]; }
+    @output { d: real[n, 16]; }
+    @lower { d[j, m] += x[j, k] * real(k + 2 * m) * 0.01, j < n, m < 16, k < c | x[j, k] > 0.0; }
+}""")
+    x = np.random.default_rng(7).standard_normal((200, 32)).astype(real)
+    want = model.compile(target="interpreter", real="float64")(x.astype(np.float64))
+    np.testing.assert_allclose(model.compile(real=real)(x), want, 1e-4, 1e-6)

@@ -305,3 +305,144 @@ graph G {
     got = model.compile()(x, w)
     np.testing.assert_allclose(got.y, want["y"], 1e-5, 1e-5)
     np.testing.assert_allclose(got.z, want["z"], 1e-5, 1e-5)
+
+
+STRIDED = "d[|2 * i + k - 1|, j] += x[i, j] * w[k,], i < n, k < 4, j < m;"
+MAP = "v[i, j] = d[i, j] + z[i, j], i < 2 * n, j < m;"
+LATER = "v[i, j] += z[i, j] * w[k,], i < 2 * n, j < m, k < 4;"
+SEQUENCES = {
+    "sums behind a map of the parts": f"{STRIDED} {MAP} {LATER}",
+    "a scatter behind it": f"{STRIDED} {MAP} v[(5 * i) % (2 * n), j] += x[i, j], i < n, j < m;",
+    "parts that read what is added to": "v[i, j] = z[i, j] * 0.5, i < 2 * n, j < m;"
+    f" {STRIDED.replace('w[k,]', 'w[k,] * v[i, j]')} {LATER}",
+    "a copy of what is added to": f"{STRIDED} {MAP} u[i, j] = v[i, j], i < 2 * n, j < m; {LATER}",
+    "a map of what is added to": "v[i, j] = z[i, j] * 0.5, i < 2 * n, j < m;"
+    f" u[i, j] = v[i, j] * 3.0, i < 2 * n, j < m; {LATER} {STRIDED}",
+}
+
+
+@pytest.mark.parametrize("behind", ["math.neg(v)", "math.add(d, v)", "math.neg(u)"])
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_what_changes_later_is_read_before(name: str, behind: str) -> None:
+    body = SEQUENCES[name]
+    if "u[" not in body:
+        body += " u[i, j] = d[i, j] * 2.0, i < 2 * n, j < m;"
+    model = ricci.parse(f"""
+import math;
+graph G {{
+    @input {{ x: real[6, 8]; z: real[12, 8]; w: real[4]; }}
+    @output {{ y: real[12, 8]; q: real[12, 8]; }}
+    @compose {{ d, v, u = o(x, z, w); y = {behind}; q = math.mul(u, v); }}
+}}
+operator o {{
+    @input {{ x: real[n, m]; z: real[2 * n, m]; w: real[4]; }}
+    @output {{ d: real[2 * n, m]; v: real[2 * n, m]; u: real[2 * n, m]; }}
+    @lower {{ {body} }}
+}}""")
+    r = np.random.default_rng(4)
+    given = {
+        "x": r.standard_normal((6, 8), np.float32),
+        "z": r.standard_normal((12, 8), np.float32),
+        "w": r.standard_normal(4, np.float32),
+    }
+    want = interpret(model.graph, given)
+    got = model.compile(threads=1)(**given)
+    np.testing.assert_allclose(got.y, want["y"], 1e-5, 1e-5)
+    np.testing.assert_allclose(got.q, want["q"], 1e-5, 1e-5)
+
+
+def test_elements_that_are_replaced_behind_a_deconvolution() -> None:
+    model = ricci.parse("""
+import layout, nn;
+graph G {
+    @input { x: real[1, 2, 4, 4]; w: real[2, 2, 4, 4]; p: int[1, 2, 1, 8]; u: real[1, 2, 1, 8]; }
+    @output { y: real[1, 2, 8, 8]; }
+    @compose {
+        d = nn.deconv{stride=2, padding=1}(x, w);
+        s = layout.scatter{axis=2}(d, p, u);
+        y = nn.relu(s);
+    }
+}""")
+    r = np.random.default_rng(5)
+    given = {
+        "x": r.standard_normal((1, 2, 4, 4), np.float32),
+        "w": r.standard_normal((2, 2, 4, 4), np.float32),
+        "p": r.integers(0, 8, (1, 2, 1, 8)),
+        "u": r.uniform(5, 6, (1, 2, 1, 8)).astype(np.float32),
+    }
+    want = interpret(model.graph, given)["y"]
+    np.testing.assert_allclose(model.compile()(**given), want, 1e-5, 1e-5)
+
+
+def test_kernels_that_come_first_keep_their_order() -> None:
+    """Parts with the result of a kernel behind them as a term are not moved in front of it."""
+    model = ricci.parse("""
+import math, nn;
+graph G {
+    @input {
+        x: real[2, 8, 4, 4]; z: real[2, 8, 8, 8]; w: real[8, 8, 4, 4]; v: real[8, 8, 4, 4];
+        f: real[8, 8, 3, 3];
+    }
+    @output { y: real[2, 8, 8, 8]; }
+    @compose {
+        a = nn.deconv{stride=2, padding=1}(x, w);
+        t = nn.conv{padding=1}(z, f);
+        b = math.add(a, t);
+        c = nn.deconv{stride=2, padding=1}(x, v);
+        q = dot(b, t);
+        y = math.add(c, q);
+    }
+}
+operator dot {
+    @input { a: real[n, c, h, w]; b: real[n, c, h, w]; }
+    @output { q: real[n, c, 1, 1]; }
+    @lower {
+        q[i, j, 0, 0] += a[i, j, k, l] * b[i, j, k, l], i < n, j < c, k < h, l < w;
+    }
+}""")
+    r = np.random.default_rng(6)
+    given = {
+        p.name: r.standard_normal(p.shape, np.float32) for p in model.compile("interpreter").inputs
+    }
+    want = interpret(model.graph, given)["y"]
+    for _ in range(3):
+        np.testing.assert_allclose(model.compile()(**given), want, 1e-3, 1e-3)
+
+
+BETWEEN = {
+    "constants that change": "c[i, j] = 0.5, i < 2 * n, j < m;"
+    " b[i, j] = c[2 * n - 1 - i, j], i < 2 * n, j < m; a[i, j] = 0.5, i < 2 * n, j < m;"
+    " c[|3 * i + k|, j] += a[i, j], i < n, k < 3, j < m;"
+    " b[i, j] += c[i, j] * w[k,], i < 2 * n, j < m, k < 4;",
+    "what a map of parts needs": "a[|3 * i + k|, j] += z[i, j], i < n, k < 3, j < m;"
+    " c[i, j] = z[i, j], i < 2 * n, j < m; b[i, j] = c[i, j], i < 2 * n, j < m;"
+    " c[(5 * i) % (2 * n), j] += x[i, j], i < n, j < m;",
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_what_is_read_between_two_changes(name: str) -> None:
+    model = ricci.parse(f"""
+import math;
+graph G {{
+    @input {{ x: real[6, 8]; z: real[12, 8]; w: real[4]; }}
+    @output {{ y: real[12, 8]; q: real[12, 8]; }}
+    @compose {{
+        a, b, c = o(x, z, w);
+        t = math.add(c, a);
+        y = math.mul(t, 1.5);
+        q = math.mul(b, 1.5);
+    }}
+}}
+operator o {{
+    @input {{ x: real[n, m]; z: real[2 * n, m]; w: real[4]; }}
+    @output {{ a: real[2 * n, m]; b: real[2 * n, m]; c: real[2 * n, m]; }}
+    @lower {{ {BETWEEN[name]} }}
+}}""")
+    r = np.random.default_rng(8)
+    shapes = {"x": (6, 8), "z": (12, 8), "w": (4,)}
+    given = {k: r.standard_normal(s, np.float32) for k, s in shapes.items()}
+    want = interpret(model.graph, given)
+    got = model.compile(threads=1)(**given)
+    np.testing.assert_allclose(got.y, want["y"], 1e-5, 1e-5)
+    np.testing.assert_allclose(got.q, want["q"], 1e-5, 1e-5)

@@ -3,6 +3,8 @@ that leaves is what the interpreter says."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,51 @@ def test_rows_that_are_read_by_columns_are_no_product() -> None:
     x = np.random.default_rng(2).standard_normal((1, 64, 56, 56), np.float32)
     want = interpret(model.graph, {"x": x})["y"]
     np.testing.assert_allclose(model.compile(threads=2)(x), want, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("rule", ["8 - l", "9", "8"])
+def test_borders_with_an_index_of_their_own(rule: str) -> None:
+    """They are no windows, nor are those that may lie outside, of which somebody is told."""
+    model = ricci.parse(f"""
+graph G {{
+    @input {{ x: real[9, 33]; }}
+    @output {{ y: real[18, 19]; }}
+    @compose {{ y = o(x); }}
+}}
+operator o {{
+    @input {{ x: real[9, 33]; }}
+    @output {{ y: real[18, 19]; }}
+    @lower {{
+        y[i, k] += x[|(i + j) / 2 <> 0 : {rule}|, k + l], i < 18, k < 19, j < 3, l < 4;
+    }}
+}}""")
+    x = np.random.default_rng(3).standard_normal((9, 33), np.float32)
+    if rule == "9":
+        with pytest.raises(ricci.Error, match=re.escape("dimension 0 of `main.G.x`")):
+            model.compile()(x)
+        return
+    want = interpret(model.graph, {"x": x})["y"]
+    np.testing.assert_allclose(model.compile()(x), want, 1e-5, 1e-5)
+
+
+def test_locals_of_locals_take_no_longer() -> None:
+    """Written out, each of these would be twice as long as the one before."""
+    lines = ["a0 = real(j + l) * 0.1"]
+    lines += [f"a{n} = a{n - 1} * a{n - 1} + 0.1" for n in range(1, 40)]
+    model = ricci.parse(f"""
+graph G {{
+    @input {{ x: real[20, 33]; }}
+    @output {{ y: real[20, 33]; }}
+    @compose {{ y = o(x); }}
+}}
+operator o {{
+    @input {{ x: real[p, q]; }}
+    @output {{ y: real[p, q]; }}
+    @lower {{
+        {", ".join(lines)},
+        y[i, k] += a39 * x[|i / 2 + j|, |k + l|], i < p, k < q, j < 3, l < 3;
+    }}
+}}""")
+    x = np.ones((20, 33), np.float32)
+    want = interpret(model.graph, {"x": x})["y"]
+    np.testing.assert_allclose(model.compile()(x), want, 1e-4)

@@ -35,16 +35,21 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import Replaceable, accesses, has_guard, rebuild, substitute, walk
 from ..records import dataclass, replace
+from .epilogues import (
+    dimensions_of,
+    is_map,
+    is_too_large,
+    made_of_both,
+    with_epilogue,
+    with_epilogue_of_part,
+)
 from .kernels import may_fail
-from .phases import are_all_phases, joined
+from .phases import are_all_phases
 from .refine import refine
 from .reshaped import with_common_shape
 from .specialise import shapes_inside
 from .views import Views, root_of
 
-MOST_NODES = 110
-"""Size of the expressions of a kernel beyond which nothing more is put into it."""
-MOST_TENSORS = 12
 _MOST_READERS = 3
 """Of an operation that each does again."""
 
@@ -74,7 +79,7 @@ class _Fusion:
     shapes: dict[Tensor, set[Tensor]] = field(default_factory=dict)
     """For a tensor that others are views of, these and itself."""
     first: set[int] = field(default_factory=set)
-    """Kernels that come before all others, of which they read nothing."""
+    """Kernels that come before all others, which make nothing that they read."""
 
     def __post_init__(self) -> None:
         self.kernels = list(self.given)
@@ -125,6 +130,8 @@ class _Fusion:
             made = self.makers.get(written, [])
             if len(made) < 2 or not self._is_private(position, tensor, written):
                 continue
+            if self._makers_of(kernel.targets[0].tensor) != {position}:
+                continue
             needed = self._needed(position, tensor, min(made))
             if needed is None or not self.first.isdisjoint(made):
                 continue
@@ -164,19 +171,31 @@ class _Fusion:
         while late:
             n = late.pop()
             needed.add(n)
-            more = self._made_for(n) - needed
-            if n == position or any(m >= n for m in more):
+            more = self._made_for(n)
+            if n >= position or any(m >= n for m in more):
                 return None
-            late += more
-        return needed
+            late += more - needed
+        # what others write, too, others may read before that
+        written = {t for n in needed if (k := self.kernels[n]) for t in tensors_written(k)}
+        return needed if all(len(self._makers_of(t)) == 1 for t in written) else None
 
     def _made_for(self, position: int, but: Tensor | None = None) -> set[int]:
         """The kernels that make what a kernel reads, under any of the shapes that it has."""
         kernel = self.kernels[position]
         assert kernel is not None
         read = set(tensors_touched(kernel)) - {but, *tensors_written(kernel)}
-        known = (t for x in read for t in self._all_shapes(x))
-        return {n for t in known for n in self.makers.get(t, [])} - {position}
+        return {n for t in read for n in self._makers_of(t)} - {position}
+
+    def _makers_of(self, tensor: Tensor) -> set[int]:
+        """The kernels that write a tensor, under any of its shapes."""
+        return {n for t in self._all_shapes(tensor) for n in self.makers.get(t, [])}
+
+    def _may_wait(self, producer: int, position: int) -> bool:
+        """Whether what a kernel reads is still the same when a later one is done."""
+        kernel = self.kernels[producer]
+        assert kernel is not None
+        read = set(tensors_touched(kernel)) - set(tensors_written(kernel))
+        return not any(producer < n <= position for t in read for n in self._makers_of(t))
 
     def _with_producer(self, position: int, kernel: Reduce, tensor: Tensor) -> Reduce | None:
         made = self.makers.get(tensor, [])
@@ -190,6 +209,8 @@ class _Fusion:
             return None
         producer = self.kernels[made[0]]
         if not isinstance(producer, Reduce) or len(producer.targets) != 1:
+            return None
+        if not self._may_wait(made[0], position):
             return None
         alone = self.readers[tensor] == {position} and tensor not in self.fixed
         new = None
@@ -223,7 +244,7 @@ class _Fusion:
         finer = None if producer is None else refine(kernel, tensor, fine)
         if producer is None or finer is None:
             return None
-        new = (inline if is_map(producer) else _with_epilogue)(finer, producer)
+        new = inline(finer, producer) if is_map(producer) else with_epilogue(producer, finer)
         return self._written_finer(position, kernel, new, producer)
 
     def _with_reshaped_producer(
@@ -249,6 +270,7 @@ class _Fusion:
             not isinstance(producer, Reduce)
             or not is_map(kernel)
             or not self._is_private(position, tensor, other)
+            or not self._may_wait(made[0], position)
             or len(kernel.targets) != 1
             or self.makers[kernel.targets[0].tensor] != [position]
         ):
@@ -287,22 +309,6 @@ class _Fusion:
         self.kernels[position] = None
 
 
-def made_of_both(kernel: Reduce, first: Reduce, second: Reduce) -> Reduce:
-    """The kernel with the operations of two others as its own."""
-    operations = dict.fromkeys((*first.operations, *second.operations))
-    return replace(kernel, operations=tuple(operations))
-
-
-def is_map(kernel: Reduce) -> bool:
-    """Whether each element is one expression, computed alone."""
-    return (
-        not kernel.values
-        and not kernel.locals
-        and all(r is a for r, a in zip(kernel.results, kernel.accumulators, strict=True))
-        and all(len(a.subscripts) == len(a.tensor.shape) for a in kernel.targets)
-    )
-
-
 def is_movement(kernel: Reduce) -> bool:
     """Whether a map copies elements, and its reader may as well read the source."""
     return isinstance(kernel.initial[0], (Access, Const)) and not may_fail(kernel.initial[0])
@@ -330,13 +336,6 @@ def _is_pair(value: Expr) -> bool:
     return isinstance(value, Binary) and len(accesses(value)) >= 2
 
 
-def is_too_large(kernel: Reduce) -> bool:
-    """Whether nothing more should be put into a kernel."""
-    exprs = expressions_of(kernel)
-    nodes = sum(1 for _ in walk(*exprs))
-    return nodes > MOST_NODES or len(tensors_touched(kernel)) > MOST_TENSORS
-
-
 # ------------------------------------------------------------------- inlining
 
 
@@ -344,7 +343,7 @@ def inline(kernel: Reduce, producer: Reduce) -> Reduce | None:
     """The kernel with the producer's expression where it reads the producer's target."""
     target = producer.targets[0]
     value = producer.initial[0]
-    dimensions = _dimensions(target)
+    dimensions = dimensions_of(target)
     if dimensions is None or may_fail(value):
         return None
     reads = [a for a in accesses(*expressions_of(kernel)) if a.tensor is target.tensor]
@@ -367,19 +366,6 @@ def inline(kernel: Reduce, producer: Reduce) -> Reduce | None:
         return made[expr.subscripts]
 
     return map_expressions(kernel, node)
-
-
-def _dimensions(target: Access) -> list[Index | None] | None:
-    """The index of each dimension of a target that is written in full (None: extent 1)."""
-    out: list[Index | None] = []
-    for s, extent in zip(target.subscripts, target.tensor.shape, strict=True):
-        if isinstance(s.index, Index) and s.index.extent == extent and s.index not in out:
-            out.append(s.index)
-        elif extent == Const(1, extent.dtype):
-            out.append(None)
-        else:
-            return None
-    return out
 
 
 def _can_inline(read: Access, value: Expr, dimensions: list[Index | None]) -> bool:
@@ -465,85 +451,6 @@ def _is_shift(expr: Expr) -> bool:
     """Whether a subscript is an index plus a constant: distinct points read distinct elements."""
     form = shapes.affine(expr)
     return form is not None and len(form[0]) == 1 and abs(next(iter(form[0].values()))) >= 1
-
-
-# ------------------------------------------------------------------- epilogues
-
-
-def _with_epilogue(consumer: Reduce, producer: Reduce) -> Reduce | None:
-    return with_epilogue(producer, consumer)
-
-
-def with_epilogue(producer: Reduce, consumer: Reduce) -> Reduce | None:
-    """The reduction with the consumer's expression as its results."""
-    if len(consumer.targets) != 1 or len(producer.targets) != 1:
-        return None
-    value, target = consumer.initial[0], producer.targets[0]
-    made = _dimensions(target)
-    if made is None or may_fail(value) or _dimensions(consumer.targets[0]) is None:
-        return None
-    reads = [a for a in accesses(value) if a.tensor is target.tensor]
-    mapping: dict[Index, Expr] = {}
-    for s, index in zip(reads[0].subscripts, made, strict=True):
-        if index is None:
-            continue
-        if not isinstance(s.index, Index) or s.index in mapping or s.index.extent != index.extent:
-            return None
-        mapping[s.index] = index
-    plain = [s.index for s in reads[0].subscripts]
-    if any([s.index for s in a.subscripts] != plain for a in reads):
-        return None
-    free = [i for i in consumer.domain if i not in mapping]
-    if any(i.extent != Const(1, i.extent.dtype) for i in free) or len(made) < len(mapping):
-        return None
-    if any(i not in made and i.extent != Const(1, i.extent.dtype) for i in producer.domain):
-        return None
-    mapping |= {i: Const(0, i.dtype) for i in free}
-    return _joined(producer, consumer, mapping, target.tensor)
-
-
-def with_epilogue_of_part(
-    producer: Kernel | None, consumer: Reduce, tensor: Tensor
-) -> Reduce | None:
-    """The reduction, which makes a part of a tensor, with the expression of a map that reads all of
-    it element by element as its results."""
-    if not isinstance(producer, Reduce) or is_map(producer) or len(producer.targets) != 1:
-        return None
-    if producer.targets[0].tensor in {a.tensor for a in accesses(*expressions_of(producer))}:
-        return None
-    value, target = consumer.initial[0], consumer.targets[0]
-    reads = [a for a in accesses(value) if a.tensor is tensor]
-    plain = [s.index for s in reads[0].subscripts]
-    if may_fail(value) or any([s.index for s in a.subscripts] != plain for a in reads):
-        return None
-    if _dimensions(target) is None or _dimensions(reads[0]) is None:
-        return None
-    place = joined(producer.targets[0], tensor)
-    pairs = zip(plain, place.subscripts, strict=True)
-    mapping = {i: s.index for i, s in pairs if isinstance(i, Index)}
-    if any(i not in mapping and i.extent != ONE for i in consumer.domain):
-        return None
-    mapping |= {i: Const(0, i.dtype) for i in consumer.domain if i not in mapping}
-    new = made_of_both(_joined(producer, consumer, mapping, tensor), producer, consumer)
-    return None if is_too_large(new) else new
-
-
-def _joined(
-    producer: Reduce, consumer: Reduce, mapping: dict[Index, Expr], tensor: Tensor
-) -> Reduce:
-    """The producer with the consumer's expression, in which it is the `tensor`."""
-
-    def node(expr: Expr) -> Expr:
-        if isinstance(expr, Access) and expr.tensor is tensor:
-            return producer.results[0]
-        return expr
-
-    value = rebuild(consumer.initial[0], node)
-    places = cast(dict[Replaceable, Expr | Tensor], mapping)
-    memo: dict[int, Expr] = {id(x): x for x in walk(producer.results[0])}
-    value = substitute(value, places, memo)
-    new = cast(Access, substitute(consumer.targets[0], places))
-    return replace(producer, targets=(new,), results=(value,))
 
 
 def map_expressions(kernel: Reduce, node: Callable[[Expr], Expr]) -> Reduce:

@@ -37,7 +37,8 @@ from ..ir.nodes import (
 from ..ir.rewrite import Replaceable, accesses, free_indices, substitute
 from ..ir.shapes import as_int
 from ..records import dataclass, replace
-from .fuse import is_map, map_expressions
+from .epilogues import is_map
+from .fuse import map_expressions
 from .ranges import Ranges, limits
 from .reached import is_always_reached
 from .scaled import Scaled, Scaling, in_integers

@@ -118,6 +118,7 @@ class _Maker:
 
     def _assignment(self, a: Assignment) -> None:
         targets = [t.tensor for t in a.targets]
+        self._flush_readers(targets)
         found = accesses(*a.values, *a.locals, *_condition(a))
         found += accesses(*[s.index for t in a.targets for s in t.subscripts])
         read = {x.tensor for x in found}
@@ -212,6 +213,14 @@ class _Maker:
         state.pending = None
         state.written = True
         self.out.append(_map_kernel(self.name, a.targets, a.values, a.domain, a))
+
+    def _flush_readers(self, targets: Sequence[Tensor]) -> None:
+        """Make kernels of pending initial values that read what is about to change."""
+        for tensor, state in self.states.items():
+            if state.pending is not None and tensor not in targets:
+                a = state.pending.assignment
+                if any(x.tensor in targets for x in accesses(*a.values, *a.locals)):
+                    self._flush(tensor)
 
     def _fill(self, tensor: Tensor) -> None:
         self.states[tensor].written = True
@@ -418,7 +427,7 @@ def _map_kernel(
     a: Assignment,
 ) -> Reduce:
     locals_ = a.locals
-    if locals_ and _size_written_out(values) <= MOST_WRITTEN_OUT:
+    if locals_ and size_written_out(values) <= MOST_WRITTEN_OUT:
         values, locals_ = _without_locals(values), ()
     accumulators = tuple(Local(f"acc{k}", e) for k, e in enumerate(values))
     return Reduce(
@@ -427,7 +436,7 @@ def _map_kernel(
     )  # fmt: skip
 
 
-def _size_written_out(values: Sequence[Expr]) -> int:
+def size_written_out(values: Sequence[Expr]) -> int:
     """Nodes of the values with all that locals stand for, counted as often as it occurs."""
     sizes: dict[int, int] = {}
     for node in walk(*values, parts=_parts):

@@ -65,7 +65,8 @@ def split_constant(
         fixed[position] = inputs <= known and varying.isdisjoint(written[position])
         (known if fixed[position] else varying).update(written[position])
         known -= varying
-    while _take_back(touched, written, fixed, varying):
+    last = {t: position for position, tensors in enumerate(written) for t in tensors}
+    while _take_back(touched, written, fixed, varying, last):
         continue
     early = [k for k, f in zip(kernels, fixed, strict=True) if f]
     late = [k for k, f in zip(kernels, fixed, strict=True) if not f]
@@ -74,11 +75,20 @@ def split_constant(
 
 
 def _take_back(
-    touched: list[set[Tensor]], written: list[set[Tensor]], fixed: list[bool], varying: set[Tensor]
+    touched: list[set[Tensor]],
+    written: list[set[Tensor]],
+    fixed: list[bool],
+    varying: set[Tensor],
+    last: Mapping[Tensor, int],
 ) -> bool:
-    """Take back kernels that touch a tensor which a varying kernel writes; whether any did."""
+    """Take back kernels that touch a tensor which a varying kernel writes, or reads before the last
+    of them has written it; whether any did."""
     changed = False
     for position, tensors in enumerate(touched):
+        if not fixed[position]:
+            early = {t for t in tensors - varying if last.get(t, 0) > position}
+            varying |= early
+            changed |= bool(early)
         if fixed[position] and not varying.isdisjoint(tensors):
             fixed[position] = False
             varying |= written[position]

@@ -86,9 +86,16 @@ class Parts:
         if not copies:
             return list(kernels)
         writers: dict[Tensor, list[Kernel]] = {}
-        for kernel in kernels:
+        last: dict[Tensor, int] = {}
+        for position, kernel in enumerate(kernels):
             for tensor in tensors_written(kernel):
-                writers.setdefault(root_of(tensor, self.views), []).append(kernel)
+                root = root_of(tensor, self.views)
+                writers.setdefault(root, []).append(kernel)
+                last[root] = position
+        for position, kernel in enumerate(kernels):
+            copy = copies.get(id(kernel))
+            if copy is not None and last.get(root_of(copy.source, self.views), 0) > position:
+                del copies[id(kernel)]  # its source changes later
         live = set(results)
         self._filled = {k.tensor for k in kernels if isinstance(k, Fill)}
         self._parts = {}

@@ -20,7 +20,8 @@ from ..ir.loops import Group, Kernel, Reduce, tensors_touched, tensors_written
 from ..ir.nodes import Apply, Tensor
 from ..ir.rewrite import accesses, walk
 from ..records import replace
-from .fuse import inline, is_map, is_too_large, made_of_both
+from .epilogues import is_map, is_too_large, made_of_both
+from .fuse import inline
 from .rows import extent, is_known
 from .views import Views, root_of
 

@@ -19,7 +19,8 @@ from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_
 from ..ir.nodes import ONE, Access, Const, Expr, Index, Tensor
 from ..ir.rewrite import Replaceable, accesses, free_indices, has_guard, rebuild, substitute, walk
 from ..records import dataclass, replace
-from .fuse import MOST_NODES, MOST_TENSORS, made_of_both, map_expressions
+from .epilogues import MOST_NODES, MOST_TENSORS, made_of_both
+from .fuse import map_expressions
 from .terms import factors_of
 from .views import Views, root_of
 

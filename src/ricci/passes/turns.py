@@ -16,7 +16,7 @@ from ..ir import shapes
 from ..ir.loops import Kernel, Reduce, tensors_touched
 from ..ir.nodes import Access, Index, Tensor
 from ..records import replace
-from .fuse import is_map, is_too_large, made_of_both
+from .epilogues import is_map, is_too_large, made_of_both
 from .rows import extent, is_known
 from .siblings import renamed
 from .views import Views, root_of

@@ -27,15 +27,17 @@ def find_views(
     outputs = {t for p in graph.outputs for t in p.tensors}
     outside = {t for p in graph.inputs for t in p.tensors} | {*graph.variables, *graph.constants}
     writers: dict[Tensor, int] = {}
-    for kernel in kernels:
+    last: dict[Tensor, int] = {}
+    for position, kernel in enumerate(kernels):
         for tensor in tensors_written(kernel):
             root = root_of(tensor, split)
             writers[root] = writers.get(root, 0) + 1
+            last[root] = position
     views: Views = dict(split)
     kept: list[Kernel] = []
-    for kernel in kernels:
+    for position, kernel in enumerate(kernels):
         source = copied(kernel)
-        if source is None:
+        if source is None or last.get(root_of(source, split), 0) > position:
             kept.append(kernel)
             continue
         target = root_of(cast(Reduce, kernel).targets[0].tensor, views)

@@ -19,7 +19,7 @@ from ..ir.loops import Kernel, Reduce
 from ..ir.nodes import Access, Binary, Expr, Index, Local, Subscript, Tensor
 from ..ir.rewrite import Replaceable, accesses, children, free_indices, rebuild, substitute, walk
 from ..records import replace
-from .kernels import may_fail
+from .kernels import may_fail, size_written_out
 from .partial import points_of
 from .rows import extent, is_known
 
@@ -30,6 +30,9 @@ _FEWER = 8
 """How many times as many terms there must be as weights."""
 MOST_PHASES = 4
 """Steps after which what comes again is left as it is."""
+MOST_NODES = 1000
+"""Nodes of terms, with what locals stand for in their places as often as these occur, that are
+looked through."""
 _MOST_TERMS = 64
 """Terms of results that are done side by side, at most."""
 
@@ -44,6 +47,8 @@ def tabulate(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 def _tabulated(kernel: Reduce) -> list[Kernel]:
     if not is_known(kernel) or kernel.op == "update" or kernel.condition is not None:
+        return [kernel]
+    if size_written_out(kernel.values) > MOST_NODES:
         return [kernel]
     written: dict[Replaceable, Expr | Tensor] = {}
     for local in kernel.locals:

@@ -147,7 +147,11 @@ def _window(kernel: Reduce, subscript: Subscript, size: Expr) -> _Window | None:
         return None
     whole = shapes.as_int(size) or 0
     first, last = 0, whole - 1
-    if not isinstance(subscript.rule, Remap):
+    if isinstance(subscript.rule, Remap):
+        for end in (subscript.rule.below, subscript.rule.above):
+            if not 0 <= (-1 if (place := shapes.as_int(end)) is None else place) < whole:
+                return None  # somebody may be told
+    else:
         factors, constant = shapes.affine(subscript.index) or ({}, 0)
         if set(factors) != set(used):
             return None

@@ -23,7 +23,7 @@ from .sizes import likely, row_major, sizes_of
 from .words import Words
 
 _MOST_FACTORS = 8
-_TYPES = (DType.FLOAT32, DType.FLOAT64)
+TYPES = (DType.FLOAT32, DType.FLOAT64)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def size(indices: Iterable[Index]) -> int:
 
 def find_form(kernel: Reduce, strides: Strides) -> Form | None:
     """The kernel as a contraction that moves least memory, or None if it is none."""
-    if not is_candidate(kernel, _TYPES):
+    if not is_candidate(kernel, TYPES):
         return None
     parts = list(factors(kernel.values[0]))
     scale = math.prod(float(f.value) for f in parts if isinstance(f, Const))

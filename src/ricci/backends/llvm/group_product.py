@@ -15,7 +15,15 @@ from ...ir.nodes import Const, Expr, Index, Tensor
 from ...ir.rewrite import accesses, free_indices
 from ...records import dataclass, replace
 from .contraction_cost import Costs
-from .contraction_form import Form, Operand, by_stride, factors, product_of
+from .contraction_form import (
+    TYPES,
+    Form,
+    Operand,
+    by_stride,
+    factors,
+    is_candidate,
+    product_of,
+)
 from .contraction_plan import Plan, is_across, plans_of_sides
 from .contraction_tiles import tiles
 from .emit_access import extent_of
@@ -53,7 +61,7 @@ def form_of_rows(kernel: Reduce, shared: Sequence[Index], strides: Strides) -> F
 def is_product(kernel: Reduce, shared: Sequence[Index]) -> bool:
     """Whether a kernel of a group is a sum of products of rows with something else, and what is of
     rows is not of columns."""
-    if kernel.op != "add" or len(kernel.values) != 1 or not kernel.reduced:
+    if len(kernel.values) != 1 or kernel.condition is not None or not is_candidate(kernel, TYPES):
         return False
     if all(i in shared for i in kernel.domain):
         return False

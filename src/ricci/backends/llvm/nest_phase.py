@@ -16,6 +16,8 @@ from ...ir import shapes
 from ...ir.loops import Reduce
 from ...ir.nodes import ONE, Access, Binary, Expr, Index, Local, Tensor, integer
 from ...ir.rewrite import Replaceable, accesses, has_guard, substitute, walk
+from ...passes.kernels import size_written_out
+from ...passes.weights import MOST_NODES
 from ...records import replace
 from .emit import Frame
 from .emit_access import Linear, is_division
@@ -34,6 +36,8 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
     if kernel.op == "update" or kernel.condition is not None:
         return None
     if kernel.locals:
+        if size_written_out(kernel.values) > MOST_NODES:
+            return None
         kernel = _written_out(kernel)
     exprs = [*kernel.initial, *kernel.values, *kernel.results]
     if has_guard(*exprs):
