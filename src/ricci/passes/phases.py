@@ -68,9 +68,9 @@ def are_all_phases(targets: Sequence[Access]) -> bool:
     for target in targets:
         phases = []
         for d, (s, extent) in enumerate(zip(target.subscripts, target.tensor.shape, strict=True)):
-            if isinstance(s.index, Index) and s.index.extent == extent:
-                continue
-            step, phase = _phase_of(s, _int(extent)) or (0, 0)
+            step, phase = 1, 0
+            if not (isinstance(s.index, Index) and s.index.extent == extent):
+                step, phase = _phase_of(s, shapes.as_int(extent)) or (0, 0)
             if steps.setdefault(d, step) != step or step == 0:
                 return False
             phases.append(phase)
@@ -78,8 +78,10 @@ def are_all_phases(targets: Sequence[Access]) -> bool:
     return len(found) == math.prod(steps.values())
 
 
-def _phase_of(subscript: Subscript, extent: int) -> tuple[int, int] | None:
+def _phase_of(subscript: Subscript, extent: int | None) -> tuple[int, int] | None:
     """Of how many phases of a dimension a subscript reaches all of one, and of which."""
+    if extent is None:
+        return None
     if isinstance(subscript.index, Const):
         return extent, _int(subscript.index)
     strided = strided_index(subscript.index)
