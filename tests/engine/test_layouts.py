@@ -66,6 +66,7 @@ MIXED = "q = nn.conv{padding=0}(p, v); y = nn.conv{padding=0}(q, v);"
         (POOL + "y = nn.conv{padding=0}(p, v);", 0),
         (DEPTHWISE + "y = nn.conv{padding=0}(p, v);", 0),
         (RELU + "y = nn.conv{padding=1}(p, u);", 0),
+        ("p = math.mul(z, x); y = nn.conv{padding=0}(p, v);", 0),  # though `z` lies along channels
         (POOL + MIXED, 1),  # what products write, and read again, need not
         # and what writes one
         ("p = nn.conv{padding=0}(x, v); y = nn.max_pool{size=3, padding=1}(p);", 0),
@@ -80,7 +81,7 @@ def test_what_must_be_row_major_decides_about_others(body: str, moved: int) -> N
     model = ricci.parse(f"""
         import math, nn;
         graph main {{
-            @input {{ x: real[2, 16, 20, 24]; }}
+            @input {{ x: real[2, 16, 20, 24]; z: real[1, 16, 1, 1]; }}
             @variable {{
                 v: real[16, 16, 1, 1]; u: real[16, 16, 3, 3]; w: real[16, 1, 3, 3];
             }}

@@ -171,10 +171,9 @@ class _Fusion:
         while late:
             n = late.pop()
             needed.add(n)
-            more = self._made_for(n)
-            if n >= position or any(m >= n for m in more):
+            if n >= position:
                 return None
-            late += more - needed
+            late += self._made_for(n) - needed
         # what others write, too, others may read before that
         written = {t for n in needed if (k := self.kernels[n]) for t in tensors_written(k)}
         return needed if all(len(self._makers_of(t)) == 1 for t in written) else None
