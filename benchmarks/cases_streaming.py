@@ -333,8 +333,9 @@ def windows() -> Iterator[Row]:
     for sizes in [(1, 64, 28, 28), (8, 64, 112, 112)]:
         yield Row("streaming", "nearest, twice as large {}x{}x{}x{}", nearest, sizes)
         yield Row("streaming", "linear, twice as large {}x{}x{}x{}", linear, sizes)
-    yield Row("streaming", "linear, {1} to {2} {0} channels", linear_to, (21, 33, 512))
-    yield Row("streaming", "cubic, {1} to {2} {0} channels", cubic_to, (64, 56, 112))
+    for mode, sizes in (("linear", (21, 33, 512)), ("cubic", (64, 56, 112))):
+        name = f"{mode}, {{1}} to {{2}} {{0}} channels"
+        yield Row("streaming", name, partial(resized, mode=mode), sizes)
 
 
 def max_pool(n: int, c: int, h: int, w: int) -> Case:
@@ -416,25 +417,15 @@ def linear(n: int, c: int, h: int, w: int) -> Case:
     )
 
 
-def linear_to(c: int, size: int, to: int) -> Case:
-    """An image of another size, which is no multiple."""
+def resized(c: int, size: int, to: int, *, mode: str) -> Case:
+    """An image of another size; PyTorch calls modes by two letters more."""
+    taps = {"linear": 2, "cubic": 4}[mode]
     return graph_case(
-        f"y = image.linear_resize{{axes=[2, 3], size=[{to}, {to}], antialias=false}}(x);",
+        f"y = image.{mode}_resize{{axes=[2, 3], size=[{to}, {to}], antialias=false}}(x);",
         f"n = Constant <value_ints = [1, {c}, {to}, {to}]> ()"
-        'y = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (x, , , n)',
-        lambda x: nn.interpolate(x, size=(to, to), mode="bilinear", align_corners=False),
-        8.0 * c * to**2,
-        {"x": draw(1, c, size, size)},
-    )
-
-
-def cubic_to(c: int, size: int, to: int) -> Case:
-    return graph_case(
-        f"y = image.cubic_resize{{axes=[2, 3], size=[{to}, {to}], antialias=false}}(x);",
-        f"n = Constant <value_ints = [1, {c}, {to}, {to}]> ()"
-        'y = Resize <mode = "cubic", coordinate_transformation_mode = "half_pixel"> (x, , , n)',
-        lambda x: nn.interpolate(x, size=(to, to), mode="bicubic", align_corners=False),
-        8.0 * c * (size * to + to**2),
+        f'y = Resize <mode = "{mode}", coordinate_transformation_mode = "half_pixel"> (x, , , n)',
+        lambda x: nn.interpolate(x, size=(to, to), mode=f"bi{mode}", align_corners=False),
+        2.0 * taps * c * (size * to + to**2),
         {"x": draw(1, c, size, size)},
     )
 

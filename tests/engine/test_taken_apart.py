@@ -95,6 +95,12 @@ def test_how_many_kernels_there_are(name: str) -> None:
     assert len(program.kernels) == CASES[name][2]
 
 
+DOUBLED = """operator doubled {
+    @input { x: real[n, m]; }
+    @output { y: real[n, m]; }
+    @lower { y[i, j] = x[i, j] * 2.0, i < n, j < m; }
+}
+"""
 UNEVEN = {
     "nothing before": "",
     "a number before": "y[i, j] = real(i) + 0.5 * real(j), i < 2 * n + 1, j < 3 * m + 1;",
@@ -112,12 +118,7 @@ graph G {{
     @output {{ y: real[{2 * n + 1}, {3 * m + 1}]; }}
     @compose {{ z = spread(x, w); y = doubled(z); }}
 }}
-operator doubled {{
-    @input {{ x: real[n, m]; }}
-    @output {{ y: real[n, m]; }}
-    @lower {{ y[i, j] = x[i, j] * 2.0, i < n, j < m; }}
-}}
-operator spread {{
+{DOUBLED}operator spread {{
     @input {{ x: real[n, m]; w: real[4]; }}
     @output {{ y: real[2 * n + 1, 3 * m + 1]; }}
     @lower {{
@@ -175,12 +176,7 @@ graph G {{
     @output {{ y: real[4, {4 * n}]; }}
     @compose {{ z = spread(x, w); y = doubled(z); }}
 }}
-operator doubled {{
-    @input {{ x: real[n, m]; }}
-    @output {{ y: real[n, m]; }}
-    @lower {{ y[i, j] = x[i, j] * 2.0, i < n, j < m; }}
-}}
-operator spread {{
+{DOUBLED}operator spread {{
     @input {{ x: real[2, m]; w: real[4]; }}
     @output {{ y: real[4, 4 * m]; }}
     @lower {{

@@ -12,6 +12,7 @@ import ricci
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Group, Kernel, Reduce
+from ricci.ir.shapes import as_int
 from ricci.passes.pipeline import lower
 
 from .running import runnable_targets
@@ -82,7 +83,7 @@ def test_terms_from_anywhere_are_fewer() -> None:
     """Of four terms two and two are left, but rows are made wider where they are fewer."""
     _, late = parts(resized("linear_resize", (1, 8, 28, 28), (45, 50)))
     assert [len(k.reduced) for k in late] == [1, 1]
-    shapes = [[e.value for e in k.targets[0].tensor.shape] for k in late]  # type: ignore[union-attr]
+    shapes = [[as_int(e) for e in k.targets[0].tensor.shape] for k in late]
     assert shapes == [[8, 28, 50], [1, 8, 45, 50]]
 
 
@@ -128,22 +129,28 @@ def test_rows_that_are_read_by_columns_are_no_product() -> None:
     np.testing.assert_allclose(model.compile(threads=2)(x), want, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("rule", ["8 - l", "9", "8"])
-def test_borders_with_an_index_of_their_own(rule: str) -> None:
-    """They are no windows, nor are those that may lie outside, of which somebody is told."""
-    model = ricci.parse(f"""
+def formula(shape: tuple[int, int], result: tuple[int, int], body: str) -> ricci.Model:
+    """Of `y` from `x`."""
+    ports = [f"{name}: real[{n}, {m}];" for name, (n, m) in (("x", shape), ("y", result))]
+    return ricci.parse(f"""
 graph G {{
-    @input {{ x: real[9, 33]; }}
-    @output {{ y: real[18, 19]; }}
+    @input {{ {ports[0]} }}
+    @output {{ {ports[1]} }}
     @compose {{ y = o(x); }}
 }}
 operator o {{
-    @input {{ x: real[9, 33]; }}
-    @output {{ y: real[18, 19]; }}
-    @lower {{
-        y[i, k] += x[|(i + j) / 2 <> 0 : {rule}|, k + l], i < 18, k < 19, j < 3, l < 4;
-    }}
+    @input {{ {ports[0]} }}
+    @output {{ {ports[1]} }}
+    @lower {{ {body} }}
 }}""")
+
+
+@pytest.mark.parametrize("rule", ["8 - l", "9", "8"])
+def test_borders_with_an_index_of_their_own(rule: str) -> None:
+    """They are no windows, nor are those that may lie outside, of which somebody is told."""
+    place = f"|(i + j) / 2 <> 0 : {rule}|"
+    body = f"y[i, k] += x[{place}, k + l], i < 18, k < 19, j < 3, l < 4;"
+    model = formula((9, 33), (18, 19), body)
     x = np.random.default_rng(3).standard_normal((9, 33), np.float32)
     if rule == "9":
         with pytest.raises(ricci.Error, match=re.escape("dimension 0 of `main.G.x`")):
@@ -157,20 +164,8 @@ def test_locals_of_locals_take_no_longer() -> None:
     """Written out, each of these would be twice as long as the one before."""
     lines = ["a0 = real(j + l) * 0.1"]
     lines += [f"a{n} = a{n - 1} * a{n - 1} + 0.1" for n in range(1, 40)]
-    model = ricci.parse(f"""
-graph G {{
-    @input {{ x: real[20, 33]; }}
-    @output {{ y: real[20, 33]; }}
-    @compose {{ y = o(x); }}
-}}
-operator o {{
-    @input {{ x: real[p, q]; }}
-    @output {{ y: real[p, q]; }}
-    @lower {{
-        {", ".join(lines)},
-        y[i, k] += a39 * x[|i / 2 + j|, |k + l|], i < p, k < q, j < 3, l < 3;
-    }}
-}}""")
+    body = "y[i, k] += a39 * x[|i / 2 + j|, |k + l|], i < 20, k < 33, j < 3, l < 3;"
+    model = formula((20, 33), (20, 33), f"{', '.join(lines)}, {body}")
     x = np.ones((20, 33), np.float32)
     want = interpret(model.graph, {"x": x})["y"]
     np.testing.assert_allclose(model.compile()(x), want, 1e-4)

@@ -106,6 +106,14 @@ def test_results_of_several_tiles_are_stored_together(
 def _streams(case: Case, schedule: Schedule, target: Target) -> bool:
     """Whether the code of a schedule, whose results are checked, has stores past the caches, and
     waits for them."""
+    text = checked(case, schedule, target)
+    streams = "!nontemporal" in text
+    assert streams == (FENCE in text)
+    return streams
+
+
+def checked(case: Case, schedule: Schedule, target: Target) -> str:
+    """The code of a schedule, whose results are checked."""
     code = follow(case.kernel, schedule, {}, target, case.constant)
     arrays = case.arrays(0)
     native = Native(code, arrays, target)
@@ -113,9 +121,7 @@ def _streams(case: Case, schedule: Schedule, target: Target) -> bool:
     assert not native.errors.any()
     expected, found = reduce(case.kernel, arrays), native.array(case.target)
     assert np.abs(found - expected).max() < 3e-6 * np.abs(expected).max()
-    streams = "!nontemporal" in code.text
-    assert streams == (FENCE in code.text)
-    return streams
+    return code.text
 
 
 @pytest.mark.parametrize(

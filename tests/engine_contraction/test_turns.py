@@ -3,25 +3,19 @@ are interleaved as they are stored. They are what NumPy gives in float64."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import ricci
 from ricci.backends.llvm import contraction_results
-from ricci.backends.llvm.contraction import follow, form_of
+from ricci.backends.llvm.contraction import form_of
 from ricci.backends.llvm.contraction_cost import turns_of
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.schedule import Contraction, Side
-from ricci.backends.llvm.target import Target, host
+from ricci.backends.llvm.target import Target
 from ricci.dtypes import DType
 
 from .cases import Case, at, binary, index, summed, tensor
-from .native import Native
-from .oracle import reduce
-from .test_random import narrow
-
-HOST = host()
-TARGETS = {"host": HOST, "32 bytes": narrow(HOST, 32), "16 bytes": narrow(HOST, 16)}
+from .test_results import HOST, TARGETS, checked
 
 
 def spread(
@@ -67,7 +61,7 @@ def test_interleaved(
     assert turns_of(plan, {}) == (turn if near and length % turn == 0 else 1)
     if near:
         assert plan.across == (side == "right")
-    text = _checked(case, schedule, target)
+    text = checked(case, schedule, target)
     if target is HOST and near and length % turn == 0:
         assert "scatter" not in text
 
@@ -80,20 +74,8 @@ def test_past_the_caches(
     monkeypatch.setattr(contraction_results, "_FAR", 0)
     rows = 8 if side == "left" else HOST.lanes(DType.FLOAT32)
     schedule = Contraction(side, "packed", "packed", rows, 1, 64, 64, (0,), 0, 7, 1)
-    text = _checked(spread(9, size, (2, 2), True, DType.FLOAT32), schedule, HOST)
+    text = checked(spread(9, size, (2, 2), True, DType.FLOAT32), schedule, HOST)
     assert ("!nontemporal" in text) == past
-
-
-def _checked(case: Case, schedule: Contraction, target: Target) -> str:
-    """The code of a schedule, whose results are checked."""
-    code = follow(case.kernel, schedule, {}, target, case.constant)
-    arrays = case.arrays(0)
-    native = Native(code, arrays, target)
-    native.run(2)
-    assert not native.errors.any()
-    expected, found = reduce(case.kernel, arrays), native.array(case.target)
-    assert np.abs(found - expected).max() < 3e-6 * np.abs(expected).max()
-    return code.text
 
 
 @pytest.mark.parametrize("window", [2, 4])

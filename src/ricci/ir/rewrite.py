@@ -73,6 +73,11 @@ _PARTS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
 """By class: expressions are walked more often than anything else is done."""
 
 
+def is_division(expr: Binary) -> bool:
+    """Whether an operator is a division of integers."""
+    return expr.op in ("floordiv", "ceildiv", "mod") and expr.dtype.is_int
+
+
 def walk(*roots: Expr, parts: Callable[[Expr], tuple[Expr, ...]] | None = None) -> Iterator[Expr]:
     """Every node of the expressions once, parts before wholes.
 

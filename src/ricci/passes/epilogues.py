@@ -61,28 +61,10 @@ def with_epilogue(producer: Reduce, consumer: Reduce) -> Reduce | None:
     """The reduction with the consumer's expression as its results."""
     if len(consumer.targets) != 1 or len(producer.targets) != 1:
         return None
-    value, target = consumer.initial[0], producer.targets[0]
-    made = dimensions_of(target)
-    if made is None or may_fail(value) or dimensions_of(consumer.targets[0]) is None:
+    made = dimensions_of(producer.targets[0])
+    if made is None or any(i not in made and i.extent != ONE for i in producer.domain):
         return None
-    reads = [a for a in accesses(value) if a.tensor is target.tensor]
-    mapping: dict[Index, Expr] = {}
-    for s, index in zip(reads[0].subscripts, made, strict=True):
-        if index is None:
-            continue
-        if not isinstance(s.index, Index) or s.index in mapping or s.index.extent != index.extent:
-            return None
-        mapping[s.index] = index
-    plain = [s.index for s in reads[0].subscripts]
-    if any([s.index for s in a.subscripts] != plain for a in reads):
-        return None
-    free = [i for i in consumer.domain if i not in mapping]
-    if any(i.extent != Const(1, i.extent.dtype) for i in free) or len(made) < len(mapping):
-        return None
-    if any(i not in made and i.extent != Const(1, i.extent.dtype) for i in producer.domain):
-        return None
-    mapping |= {i: Const(0, i.dtype) for i in free}
-    return _joined(producer, consumer, mapping, target.tensor)
+    return _at_same_places(producer, consumer, producer.targets[0].tensor)
 
 
 def with_epilogue_of_part(
@@ -94,21 +76,28 @@ def with_epilogue_of_part(
         return None
     if producer.targets[0].tensor in {a.tensor for a in accesses(*expressions_of(producer))}:
         return None
-    value, target = consumer.initial[0], consumer.targets[0]
+    new = _at_same_places(producer, consumer, tensor)
+    new = None if new is None else made_of_both(new, producer, consumer)
+    return None if new is None or is_too_large(new) else new
+
+
+def _at_same_places(producer: Reduce, consumer: Reduce, tensor: Tensor) -> Reduce | None:
+    """The producer, where it makes elements of a tensor, with what the consumer makes of them."""
+    value = consumer.initial[0]
     reads = [a for a in accesses(value) if a.tensor is tensor]
     plain = [s.index for s in reads[0].subscripts]
-    if may_fail(value) or any([s.index for s in a.subscripts] != plain for a in reads):
+    read = dimensions_of(reads[0])
+    if read is None or any([s.index for s in a.subscripts] != plain for a in reads):
         return None
-    if dimensions_of(target) is None or dimensions_of(reads[0]) is None:
+    if may_fail(value) or dimensions_of(consumer.targets[0]) is None:
         return None
     place = joined(producer.targets[0], tensor)
-    pairs = zip(plain, place.subscripts, strict=True)
-    mapping = {i: s.index for i, s in pairs if isinstance(i, Index)}
+    pairs = zip(read, place.subscripts, strict=True)
+    mapping = {i: s.index for i, s in pairs if i is not None}
     if any(i not in mapping and i.extent != ONE for i in consumer.domain):
         return None
     mapping |= {i: Const(0, i.dtype) for i in consumer.domain if i not in mapping}
-    new = made_of_both(_joined(producer, consumer, mapping, tensor), producer, consumer)
-    return None if is_too_large(new) else new
+    return _joined(producer, consumer, mapping, tensor)
 
 
 def _joined(

@@ -135,13 +135,12 @@ class _Fusion:
             needed = self._needed(position, tensor, min(made))
             if needed is None or not self.first.isdisjoint(made):
                 continue
-            new = [with_epilogue_of_part(self.kernels[n], kernel, tensor) for n in made]
-            if not all(new) or not are_all_phases([k.targets[0] for k in new if k]):
+            found = (with_epilogue_of_part(self.kernels[n], kernel, tensor) for n in made)
+            new = [part for part in found if part is not None]
+            if len(new) < len(made) or not are_all_phases([k.targets[0] for k in new]):
                 continue
             for n, part in zip(made, new, strict=True):
-                old = self.kernels[n]
-                assert old is not None and part is not None
-                self._replace(n, old, part)
+                self._replace(n, part)
             self._remove(position)
             self.first |= needed
             target = kernel.targets[0].tensor
@@ -222,7 +221,7 @@ class _Fusion:
         if new is None or is_too_large(new):
             return None
         new = made_of_both(new, producer, kernel)
-        self._replace(position, kernel, new)
+        self._replace(position, new)
         self.readers[tensor].discard(position)
         if not self.readers[tensor] and tensor not in self.fixed:
             self._remove(made[0])
@@ -283,7 +282,7 @@ class _Fusion:
         if new is None or is_too_large(new):
             return None
         new = made_of_both(new, producer, kernel)
-        self._replace(position, kernel, new)
+        self._replace(position, new)
         self._remove(self.makers[producer.targets[0].tensor][0])
         old, target = kernel.targets[0].tensor, new.targets[0].tensor
         if target is not old:
@@ -294,9 +293,8 @@ class _Fusion:
             self.fixed |= {old, target}
         return new
 
-    def _replace(self, position: int, old: Kernel, new: Kernel) -> None:
-        for tensor in tensors_touched(old):
-            self.readers.get(tensor, set()).discard(position)
+    def _replace(self, position: int, new: Kernel) -> None:
+        self._remove(position)
         self.kernels[position] = new
         self._note(position, new)
 

@@ -43,6 +43,7 @@ from ..ir.rewrite import (
     expressions,
     free_indices,
     has_guard,
+    is_division,
     map_assignment,
     nodes_through_locals,
     rebuild,
@@ -370,8 +371,8 @@ def may_fail(expr: Expr) -> bool:
             pairs = zip(node.subscripts, node.tensor.shape, strict=True)
             if not all(shapes_inside(s.index, n) for s, n in pairs):
                 return True
-        if isinstance(node, Binary) and node.op in ("floordiv", "ceildiv", "mod"):
-            if node.dtype.is_int and shapes.interval(node.rhs)[0] <= 0:
+        if isinstance(node, Binary) and is_division(node):
+            if shapes.interval(node.rhs)[0] <= 0:
                 return True
     return False
 
@@ -428,7 +429,7 @@ def _map_kernel(
 ) -> Reduce:
     locals_ = a.locals
     if locals_ and size_written_out(values) <= MOST_WRITTEN_OUT:
-        values, locals_ = _without_locals(values), ()
+        values, locals_ = without_locals(values), ()
     accumulators = tuple(Local(f"acc{k}", e) for k, e in enumerate(values))
     return Reduce(
         name, targets, domain, (), "set", values, (), accumulators, accumulators,
@@ -448,7 +449,7 @@ def _parts(expr: Expr) -> tuple[Expr, ...]:
     return (expr.value,) if isinstance(expr, Local) else children(expr)
 
 
-def _without_locals(values: Sequence[Expr]) -> tuple[Expr, ...]:
+def without_locals(values: Sequence[Expr]) -> tuple[Expr, ...]:
     """The values with what locals stand for in their place, so that a map is its values alone;
     parts that occur twice stay one node."""
     memo: dict[int, Expr] = {}

@@ -17,15 +17,14 @@ from collections.abc import Iterator, Sequence
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
 from ..ir.nodes import Access, Binary, Expr, Index, Local, Subscript, Tensor
-from ..ir.rewrite import Replaceable, accesses, children, free_indices, rebuild, substitute, walk
+from ..ir.rewrite import accesses, children, free_indices, is_division, rebuild, walk
 from ..records import replace
-from .kernels import may_fail, size_written_out
+from .kernels import may_fail, size_written_out, without_locals
 from .partial import points_of
 from .rows import extent, is_known
 
 _LEAST = 4
 """Operations that are worth it."""
-_DIVISIONS = ("floordiv", "ceildiv", "mod")
 _FEWER = 8
 """How many times as many terms there must be as weights."""
 MOST_PHASES = 4
@@ -50,10 +49,7 @@ def _tabulated(kernel: Reduce) -> list[Kernel]:
         return [kernel]
     if size_written_out(kernel.values) > MOST_NODES:
         return [kernel]
-    written: dict[Replaceable, Expr | Tensor] = {}
-    for local in kernel.locals:
-        written[local] = substitute(local.value, written)
-    values = [substitute(v, written) for v in kernel.values]
+    values = without_locals(kernel.values)
     made: list[Kernel] = []
     known: dict[Expr, Expr] = {}
     beside = _side_by_side(kernel, values)
@@ -87,14 +83,13 @@ def _weights(value: Expr, kernel: Reduce) -> Iterator[Expr]:
 
 def _are_weights(product: Binary, kernel: Reduce) -> bool:
     sides = product.lhs, product.rhs
-    return all(_is_weight(x, kernel) for x in sides) and {*free_indices(sides[0])} != {
-        *free_indices(sides[1])
-    }
+    left, right = ({*free_indices(x)} for x in sides)
+    return left != right and all(_is_weight(x, kernel) for x in sides)
 
 
 def _is_weight(expr: Expr, kernel: Reduce) -> bool:
     used = free_indices(expr)
-    if not used or expr.dtype.is_int or not expr.dtype.is_real or accesses(expr) or may_fail(expr):
+    if not used or not expr.dtype.is_real or accesses(expr) or may_fail(expr):
         return False
     if sum(1 for x in walk(expr) if children(x)) < _LEAST:
         return False
@@ -106,22 +101,17 @@ def _side_by_side(kernel: Reduce, values: Sequence[Expr]) -> set[Index]:
     contiguous is divided where elements are read."""
     near, room = near_index(kernel), _MOST_TERMS // points_of(kernel.reduced)
     read = [s.index for a in accesses(*values) for s in a.subscripts]
-    if near is None or not any(_is_divided(near, e) for e in read):
+    if near is None or not any(divisions(near, read)):
         return set()
     found: set[Index] = set()
     for index in (near, *(i for i in kernel.domain if i is not near)):
-        count = max((period(index, v) for v in values if _is_divided(index, v)), default=0)
-        if 0 < count <= min(MOST_PHASES, room):
+        count = period(index, values)
+        if any(divisions(index, values)) and count <= min(MOST_PHASES, room):
             found.add(index)
             room //= count
         elif index is near:
             return set()
     return found
-
-
-def _is_divided(index: Index, expr: Expr) -> bool:
-    divisions = (x for x in walk(expr) if isinstance(x, Binary) and x.op in _DIVISIONS)
-    return any(x.dtype.is_int and index in free_indices(x.lhs) for x in divisions)
 
 
 def near_index(kernel: Reduce) -> Index | None:
@@ -133,16 +123,23 @@ def near_index(kernel: Reduce) -> Index | None:
     return None
 
 
-def period(index: Index, expr: Expr) -> int:
-    """After how many steps of an index its quotients have moved by whole numbers."""
+def divisions(index: Index, exprs: Sequence[Expr]) -> Iterator[tuple[int, int | None]]:
+    """The divisors (0 if one is not known) in expressions, and how much of an index each divides
+    (None if that is not linear)."""
+    for node in walk(*exprs):
+        if isinstance(node, Binary) and is_division(node) and index in free_indices(node.lhs):
+            form = shapes.affine(node.lhs)
+            yield abs(shapes.as_int(node.rhs) or 0), form and form[0].get(index, 0)
+
+
+def period(index: Index, exprs: Sequence[Expr]) -> int:
+    """After how many steps of an index its quotients in expressions have moved by whole numbers,
+    all of them if there are none or that is not known."""
     count = 1
-    for node in walk(expr):
-        if isinstance(node, Binary) and node.op in _DIVISIONS and node.dtype.is_int:
-            if index in free_indices(node.lhs):
-                form, by = shapes.affine(node.lhs), abs(shapes.as_int(node.rhs) or 0)
-                if form is None or not by:
-                    return extent(index)
-                count = math.lcm(count, by // math.gcd(by, form[0].get(index, 0)))
+    for divisor, step in divisions(index, exprs):
+        if divisor == 0 or step is None:
+            return extent(index)
+        count = math.lcm(count, divisor // math.gcd(divisor, step))
     return count if count > 1 else extent(index)
 
 

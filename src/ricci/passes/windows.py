@@ -100,7 +100,7 @@ def _each(kernel: Reduce) -> float:
         return 1.0
     subscripts = [s.index for a in accesses(*kernel.values) for s in a.subscripts]
     own = [e for e in subscripts if near in free_indices(e)]
-    far = [e for e in own if shapes.affine(e) is None and period(near, e) > MOST_PHASES]
+    far = [e for e in own if shapes.affine(e) is None and period(near, [e]) > MOST_PHASES]
     return _GATHERED if far else 1.0
 
 
@@ -148,15 +148,15 @@ def _window(kernel: Reduce, subscript: Subscript, size: Expr) -> _Window | None:
     whole = shapes.as_int(size) or 0
     first, last = 0, whole - 1
     if isinstance(subscript.rule, Remap):
-        for end in (subscript.rule.below, subscript.rule.above):
-            if not 0 <= (-1 if (place := shapes.as_int(end)) is None else place) < whole:
-                return None  # somebody may be told
+        ends = [shapes.as_int(e) for e in (subscript.rule.below, subscript.rule.above)]
+        if not all(e is not None and 0 <= e < whole for e in ends):
+            return None  # somebody may be told
     else:
         factors, constant = shapes.affine(subscript.index) or ({}, 0)
         if set(factors) != set(used):
             return None
-        ends = [(extent(i) - 1) * factors[i] for i in (*terms, *results)]
-        first, last = (constant + sum(f(0, e) for e in ends) for f in (min, max))
+        far = [(extent(i) - 1) * factors[i] for i in (*terms, *results)]
+        first, last = (constant + sum(f(0, e) for e in far) for f in (min, max))
         if subscript.rule is None and not 0 <= first <= last < whole:
             return None  # somebody will be told
         first, last = max(first, 0), min(last, whole - 1)

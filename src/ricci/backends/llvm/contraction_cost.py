@@ -493,13 +493,9 @@ def _storing(plan: Plan, strides: Strides) -> float:
 def _lanes_apart(plan: Plan, strides: Strides) -> int:
     """How many elements apart results are in memory that are stored as a vector, or lane by lane if
     they are many."""
-    side = plan.broadcast if plan.across else plan.vector
-    groups = merge(side.indices, [plan.form.kernel.targets[0]], strides).groups
-    step = (
-        flat_form(plan.form.kernel.targets[0], strides).steps.get(groups[-1][-1], 1)
-        if groups
-        else 1
-    )
+    side, target = plan.broadcast if plan.across else plan.vector, plan.form.kernel.targets[0]
+    groups = merge(side.indices, [target], strides).groups
+    step = flat_form(target, strides).steps.get(groups[-1][-1], 1) if groups else 1
     return min(max(1, abs(step)), plan.lanes)
 
 

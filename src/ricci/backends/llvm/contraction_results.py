@@ -10,10 +10,9 @@ holds is stored past the caches, if it is whole vectors: see `goes_past`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 
 from ...ir.nodes import Apply, Binary, Const, Expr
-from ...ir.rewrite import nodes_through_locals
+from ...ir.rewrite import is_division, nodes_through_locals
 from . import contraction_transpose as transpose
 from .builder import Builder
 from .contraction_form import size
@@ -33,7 +32,7 @@ from .contraction_space import (
     times,
 )
 from .emit import Frame, Value
-from .emit_access import extent_of, is_division
+from .emit_access import extent_of
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
 from .nest_stream import LEAST_PAST, write_either_way
@@ -88,10 +87,12 @@ def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool, turn
         return False
     form, lanes = flat_form(target, strides), plan.lanes
     groups = merge(side.indices, [target], strides).groups
-    own = {*groups[-1], *other.indices[-1:]} if groups and turns > 1 else {*chain(*groups[-1:])}
-    others = {i: n for i, n in form.steps.items() if i not in own}
     if not groups or form.steps.get(groups[-1][-1]) != turns or form.others:
         return False
+    own = {*groups[-1]}
+    if turns > 1:
+        own |= {*merge(other.indices, [target], strides).groups[-1]}
+    others = {i: n for i, n in form.steps.items() if i not in own}
     if len(groups) > 1 and size(groups[-1]) % lanes:
         return False
     is_vector = LEAST_PAST <= lanes * width(target.tensor.dtype) <= LINE

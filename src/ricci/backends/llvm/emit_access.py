@@ -25,7 +25,7 @@ from ...ir.nodes import (
     Symbol,
     Unary,
 )
-from ...ir.rewrite import accesses, children, free_indices, walk
+from ...ir.rewrite import accesses, children, free_indices, is_division, walk
 from ...records import dataclass
 from .sizes import Size, expression, limits, lower, minus, plus, size_of, sizes_of, times
 
@@ -118,11 +118,6 @@ def _is_size(expr: Expr) -> bool:
     return all(isinstance(x, (Const, Symbol, Unary, Binary)) for x in nodes) and not any(
         isinstance(x, Binary) and is_division(x) and lower(size_of(x.rhs)) <= 0 for x in nodes
     )
-
-
-def is_division(expr: Binary) -> bool:
-    """Whether an operator is a division of integers."""
-    return expr.op in ("floordiv", "ceildiv", "mod") and expr.dtype.is_int
 
 
 def _is_index_type(dtype: DType) -> bool:

@@ -9,18 +9,18 @@ remainder are numbers, and the phases, whole vectors, are interleaved as they ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 from ...ir import shapes
 from ...ir.loops import Reduce
-from ...ir.nodes import ONE, Access, Binary, Expr, Index, Local, Tensor, integer
-from ...ir.rewrite import Replaceable, accesses, has_guard, substitute, walk
-from ...passes.kernels import size_written_out
-from ...passes.weights import MOST_NODES
+from ...ir.nodes import ONE, Access, Expr, Index, Local, Tensor, integer
+from ...ir.rewrite import Replaceable, accesses, has_guard, substitute
+from ...passes.kernels import size_written_out, without_locals
+from ...passes.weights import MOST_NODES, divisions
 from ...records import replace
 from .emit import Frame
-from .emit_access import Linear, is_division
+from .emit_access import Linear
 from .nest_uses import flat_form, loops_of, uses_of
 from .sizes import plus
 
@@ -38,7 +38,7 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
     if kernel.locals:
         if size_written_out(kernel.values) > MOST_NODES:
             return None
-        kernel = _written_out(kernel)
+        kernel = replace(kernel, locals=(), values=without_locals(kernel.values))
     exprs = [*kernel.initial, *kernel.values, *kernel.results]
     if has_guard(*exprs):
         return None  # a guard leaves out the terms of all results, here of all phases
@@ -59,14 +59,6 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
             counts[index] = divided[index]
             room //= divided[index]
     return _taken_apart(kernel, counts) if near[-1] in counts else None
-
-
-def _written_out(kernel: Reduce) -> Reduce:
-    """The kernel with what locals stand for in their place."""
-    known: dict[Replaceable, Expr | Tensor] = {}
-    for local in kernel.locals:
-        known[local] = substitute(local.value, known)
-    return replace(kernel, locals=(), values=tuple(substitute(v, known) for v in kernel.values))
 
 
 def _is_short(near: Index, kernel: Reduce, frame: Frame) -> bool:
@@ -95,24 +87,15 @@ def _phases(index: Index, exprs: Sequence[Expr], read: Sequence[Access]) -> int:
     """After how many steps of an index all quotients and remainders have moved by whole numbers:
     one if no subscript divides it, or if steps would be left over."""
     subscripts = [s.index for a in read for s in a.subscripts]
-    if all(step == 0 for _, step in _divisions(index, subscripts)):
+    if all(step == 0 for _, step in divisions(index, subscripts)):
         return 1
     count = 1
-    for divisor, step in _divisions(index, exprs):
+    for divisor, step in divisions(index, exprs):
         if divisor == 0 or step is None:
             return 1
         count = math.lcm(count, divisor // math.gcd(divisor, step))
     extent = shapes.as_int(index.extent)
     return count if extent and extent % count == 0 else 1
-
-
-def _divisions(index: Index, exprs: Sequence[Expr]) -> Iterator[tuple[int, int | None]]:
-    """The divisors (0 if one is not known) in expressions, and how much of an index each divides
-    (None if that is not linear)."""
-    for node in walk(*exprs):
-        if isinstance(node, Binary) and is_division(node) and index in walk(node.lhs):
-            form = shapes.affine(node.lhs)
-            yield abs(shapes.as_int(node.rhs) or 0), form and form[0].get(index, 0)
 
 
 def _taken_apart(kernel: Reduce, counts: dict[Index, int]) -> Reduce:

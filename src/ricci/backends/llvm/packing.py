@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence, Set
 
 from ...dtypes import DType
 from ...ir.nodes import Access, Binary, Expr, Index, Skip
-from ...ir.rewrite import accesses, free_indices, nodes_through_locals
+from ...ir.rewrite import accesses, free_indices, is_division, nodes_through_locals
 from ...records import cached_property, dataclass, replace
 from . import contraction_transpose as transpose
 from .builder import Builder
@@ -37,7 +37,6 @@ from .contraction_space import (
 from .emit import Frame, Mask, Place, Point
 from .emit_access import (
     extent_of,
-    is_division,
     is_within,
     linear,
     may_be_zero,
