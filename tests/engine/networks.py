@@ -24,7 +24,10 @@ class Network:
 
     def __init__(self, seed: int) -> None:
         r = self.random = random.Random(seed)
-        self.batch, self.channels = r.choice([1, 1, 2, 3]), r.choice([3, 8, 16])
+        self.batch: int | str = r.choice([1, 1, 2, 3])
+        self.bound = ""
+        """Of a batch that is a name: what is behind it in the input."""
+        self.channels = r.choice([3, 8, 16])
         self.size = r.choice([6, 8, 9, 16])
         self.lines: list[str] = []
         self.images = [("x", self.channels, self.size)]
@@ -43,7 +46,9 @@ class Network:
         model = ricci.parse(f"""
             import layer, layout, math, nn;
             graph main {{
-                @input {{ x: real[{self.batch}, {self.channels}, {self.size}, {self.size}]; }}
+                @input {{
+                    x: real[{self.batch}{self.bound}, {self.channels}, {self.size}, {self.size}];
+                }}
                 @output {{ y: real[{shape}]; }}
                 @compose {{ {" ".join(self.lines)} y = {end}; }}
             }}""")

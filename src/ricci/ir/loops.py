@@ -39,7 +39,7 @@ class Buffer:
     Inputs, outputs, variables and constants are numbered as in `Program`; a `kept` block lives as
     long as the executable, and is written when a variable is set. The arena is one block per
     running call: `offset` counts bytes into it. A `size` is a 64-bit cell of a call, a `pointer`
-    the item of a pack that a `Point` has chosen.
+    the item that a `Point` has chosen.
     """
 
     kind: Kind
@@ -136,11 +136,13 @@ Kernel = Reduce | Scatter | Fill | Group
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """Lets `item`, which has no bytes of its own, stand for `pack[index]` from here on."""
+    """Lets `item`, which has no bytes of its own, stand for `pack[index]` from here on; or for what
+    is `index` times `step` bytes behind `pack[0]`, if a step is given."""
 
     item: Tensor
     pack: tuple[Tensor, ...]
     index: Tensor
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,11 +156,13 @@ class Choose:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeat:
-    """`before`, then the end if the bool `test` is false, then `body`; and again."""
+    """`before`, then the end if the bool `test` is false, then `body`; and again. If it `ends`, as
+    all know, its rounds are not counted."""
 
     before: Block
     test: Tensor
     body: Block
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

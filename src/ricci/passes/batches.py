@@ -13,7 +13,6 @@ come from memory; of one image they are 5 MB.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
 
@@ -202,21 +201,19 @@ class _Batches:
                 self._part(tensor, stretch.items, places)
                 continue
             item = places[tensor] = _some(tensor, stretch.items)
-            pack = tuple(_some(tensor, stretch.items) for _ in range(0, count, stretch.items))
-            size = math.prod(as_int(n) or 0 for n in item.shape)
-            self.views |= dict.fromkeys(pack, tensor)
-            self.offsets |= {part: number * size for number, part in enumerate(pack)}
+            step = bytes_of(item, {})
             if tensor in strides:
                 self.steps[item] = strides[tensor]
+                step = strides[tensor][0] * stretch.items * tensor.dtype.numpy().itemsize
             self.items.append(item)
-            points.append(Point(item, pack, counter))
+            points.append(Point(item, (tensor,), counter, step))
         number = Cast(DType.INT, Access(counter, ()))
         rounds = integer(count // stretch.items)
         body = [_for_some(k, stretch.items, places) for k in kernels]
         following = store("step", counter, Binary("add", number, ONE))
         self.done.append(store("step", counter, ZERO))
         test = store("go", go, Binary("lt", number, rounds))
-        self.done.append(Repeat((test,), go, (*points, *body, following)))
+        self.done.append(Repeat((test,), go, (*points, *body, following), ends=True))
 
     def _own(self, kernels: Sequence[_Along]) -> set[Tensor]:
         """The tensors that these kernels make and nothing else touches."""

@@ -31,6 +31,7 @@ from .borders import copy_borders
 from .control import Lowered, lower_control
 from .hoist import hoist
 from .in_place import sums_in_place
+from .items import Items, open_batch
 from .layout import choose_layouts
 from .leaves import mark_leaving
 from .machine import Machine
@@ -63,6 +64,10 @@ def lower(
     check(graph, "composed")
     whole, graph = graph, specialise(graph, sizes, types)
     conditions = conditions_on_data(whole, graph, sizes)
+    size = None if states or strides else open_batch(graph)
+    items = None if size is None else Items(size, _inputs(graph), _outputs(graph))
+    if size is not None:
+        graph = specialise(graph, {size: 1}, types)
     stage: Stage = "concrete" if graph.symbols or graph.sizes else "static"
     check(graph, stage)
     graph = prune(graph)
@@ -71,13 +76,13 @@ def lower(
     check(graph, stage)
     graph = separate_scans(graph)
     check(graph, stage)
-    inputs = [t for p in graph.inputs for t in p.tensors]
+    inputs = _inputs(graph)
     strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
     lowered = lower_control(graph, conditions, strided, machine.factors)
     changed = None
     if states and not graph.sizes:
         changed = update_in_place(lowered, _states(graph, states))
-    program = _program(graph, changed or lowered, len(conditions), strided, machine, states)
+    program = _program(graph, changed or lowered, len(conditions), strided, machine, states, items)
     in_place = states if changed else 0
     return replace(program, strides={**program.strides, **strided}, states=in_place)
 
@@ -99,14 +104,17 @@ def _accept(graph: Graph, stage: Stage) -> None:
     """No check."""
 
 
+def _inputs(graph: Graph) -> tuple[Tensor, ...]:
+    return tuple(t for p in graph.inputs for t in p.tensors)
+
+
 def _outputs(graph: Graph) -> tuple[Tensor, ...]:
     return tuple(t for p in graph.outputs for t in p.tensors)
 
 
 def _states(graph: Graph, count: int) -> list[tuple[Tensor, Tensor]]:
     """The old and new values of the last inputs and outputs, which are variables."""
-    inputs = [t for p in graph.inputs for t in p.tensors]
-    return list(zip(inputs[-count:], _outputs(graph)[-count:], strict=True))
+    return list(zip(_inputs(graph)[-count:], _outputs(graph)[-count:], strict=True))
 
 
 def _program(
@@ -116,9 +124,11 @@ def _program(
     strided: Mapping[Tensor, tuple[int, ...]],
     machine: Machine,
     states: int,
+    items: Items | None,
 ) -> Program:
-    """Actions and ports with their buffers; the last `states` outputs are read by the next call."""
-    inputs = tuple(t for p in graph.inputs for t in p.tensors)
+    """Actions and ports with their buffers; the last `states` outputs are read by the next call.
+    If there are `items`, the graph is that for one of them."""
+    inputs = _inputs(graph)
     constants = tuple(t for t in graph.constants if t.data is not None)
     views = lowered.views
     early, late, kept = _split(graph, lowered, constants)
@@ -151,6 +161,8 @@ def _program(
         lowered = replace(lowered, places=batched.places)
         views = lowered.views
         late = mark_leaving(late, _outputs(graph)[: len(_outputs(graph)) - states], views)
+    if items is not None:
+        late = [*items.loop(late)]
     blocks: dict[Kind, Sequence[Tensor]] = {
         "kept": kept,
         "output": _outputs(graph),
@@ -163,12 +175,13 @@ def _program(
     starts, strides = lowered.places.starts(strides), lowered.places.strides_of_all(strides)
     buffers, _, _ = plan_memory(tuple(early), fixed, views, starts, strides)
     rest, room, arena = plan_memory(tuple(late), fixed, views, starts, strides)
-    return Program(
+    program = Program(
         graph.name, inputs, _outputs(graph), graph.variables, constants, tuple(kept),
         tuple(early), tuple(late), {**fixed, **buffers, **rest}, arena,
         (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks, strides,
         room=room,
     )  # fmt: skip
+    return program if items is None else items.program(program, rest)
 
 
 def _layouts(

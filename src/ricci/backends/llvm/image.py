@@ -181,7 +181,9 @@ class _ImageBuilder:
                 case Point():
                     slots = tuple(self._places[t] for t in (action.index, *action.pack))
                     number = self._places[action.item].number
-                    self._rows.append(Step("point", action.item.name, slots, target=number))
+                    self._rows.append(
+                        Step("point", action.item.name, slots, chunks=action.step, target=number)
+                    )
                 case Stop():
                     self._rows.append(Step("stop", ""))
                 case _:
@@ -213,7 +215,7 @@ class _ImageBuilder:
         self._block(loop.before)
         unless = self._jump("unless", loop.test)
         self._block(loop.body)
-        self._rows.append(Step("back", "", target=start))
+        self._rows.append(Step("back", "", shared=loop.ends, target=start))
         self._land(unless)
 
     def _jump(self, kind: StepKind, test: Tensor | None = None) -> int:

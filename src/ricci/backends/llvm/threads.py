@@ -205,7 +205,10 @@ unless:
 back:
   %turns.p = getelementptr i64, ptr %self, i64 9
   %turns = load i64, ptr %turns.p
-  %fewer = sub i64 %turns, 1
+  %ends.p = getelementptr i64, ptr %row, i64 4
+  %ends = load i64, ptr %ends.p
+  %one = sub i64 1, %ends
+  %fewer = sub i64 %turns, %one
   store i64 %fewer, ptr %turns.p
   %over = icmp sle i64 %fewer, 0
   %again = load i64, ptr %s6
@@ -217,9 +220,15 @@ point:
   %i.p = getelementptr i64, ptr %table, i64 1
   %i.cell = load ptr, ptr %i.p
   %i = load i64, ptr %i.cell
-  %i2 = add i64 %i, 2
+  %step.p = getelementptr i64, ptr %row, i64 3
+  %step.n = load i64, ptr %step.p
+  %is.pack = icmp eq i64 %step.n, 0
+  %i.pack = select i1 %is.pack, i64 %i, i64 0
+  %i2 = add i64 %i.pack, 2
   %item.p = getelementptr i64, ptr %table, i64 %i2
-  %item = load i64, ptr %item.p
+  %item.0 = load i64, ptr %item.p
+  %ahead = mul i64 %i, %step.n
+  %item = add i64 %item.0, %ahead
   %s7 = getelementptr i64, ptr %row, i64 7
   %places = load ptr, ptr %s7
   %places.n = load i64, ptr %places
