@@ -48,6 +48,7 @@ from .groups import group_kernels
 from .in_place import keep_place
 from .integral import keep_integers
 from .kernels import make_kernels
+from .margins import split_margins
 from .partial import split_long, split_tall
 from .parts import Parts
 from .places import Places
@@ -203,7 +204,7 @@ class _Lowerer:
         kernels = remove_dead(kernels, results, views)
         constant = {*self.graph.variables, *self.graph.constants}
         kernels = join_turns(merge_siblings(kernels, views, constant), views)
-        kernels = tabulate(separate_windows(kernels))
+        kernels = split_margins(tabulate(separate_windows(kernels)))
         kernels = split_long(kernels)
         kernels = split_products(kernels, constant, views)
         self.views |= views

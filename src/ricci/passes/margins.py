@@ -1,0 +1,175 @@
+"""Sums of products over windows that reach far beyond an end: a kernel for each part of results.
+
+Requires: kernels, fused. Ensures: where many terms of a sum of products are left out, since a
+subscript of them is out of range, results of which the same terms are left out have a kernel of
+their own, without these; it makes a tensor that is copied to its place. Does not: touch windows of
+neighbours if less than half of the terms are out of range, since sums over these may take fewer
+products; or sizes that are not known.
+
+Example: windows of three by three, 18 apart, over 33 by 33 elements have five parts along each
+dimension, with one or two terms along it: 40 percent of all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+from ..ir import shapes
+from ..ir.loops import Kernel, Reduce
+from ..ir.nodes import ONE, ZERO, Access, Expr, Index, Skip, Subscript, Tensor, integer
+from ..ir.rewrite import Replaceable, accesses
+from ..records import dataclass, replace
+from .fuse import substitute_kernel
+from .map_windows import map_to
+from .partial import points_of
+from .rows import extent, is_known
+from .siblings import has_reuse
+
+_WORTH, _WORTH_NEAR = 0.85, 0.5
+"""How much of the terms may be left; of windows of neighbours."""
+_START = 1 << 19
+"""Terms that could be done while a kernel begins and ends."""
+_MOST_PARTS = 5
+"""Of a dimension."""
+
+
+def split_margins(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels, in order, with such sums in parts."""
+    out: list[Kernel] = []
+    for kernel in kernels:
+        parts = _parts(kernel) if isinstance(kernel, Reduce) else []
+        out += parts or [kernel]
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Results and terms along a dimension: the first and the number of each."""
+
+    result: int
+    results: int
+    term: int
+    terms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A dimension of windows, and its parts in order."""
+
+    own: Index
+    term: Index
+    is_near: bool
+    """Whether windows are of neighbours, and next to one another."""
+    parts: tuple[_Part, ...]
+
+    @property
+    def points(self) -> int:
+        """The results times terms of all parts."""
+        return sum(p.results * p.terms for p in self.parts)
+
+
+def _parts(kernel: Reduce) -> list[Kernel]:
+    """The kernels instead of one, none if it is left alone."""
+    if not _is_sum(kernel):
+        return []
+    sides = list(_sides(kernel))
+    whole = points_of((*kernel.domain, *kernel.reduced))
+    best, chosen = 0.0, list[_Side]()
+    for count in range(1, len(sides) + 1):
+        for some in itertools.combinations(sides, count):
+            worth = _WORTH_NEAR if all(s.is_near for s in some) else _WORTH
+            left = whole * math.prod(s.points / (extent(s.own) * extent(s.term)) for s in some)
+            saved = worth * whole - left - _START * math.prod(len(s.parts) for s in some)
+            if saved > best:
+                best, chosen = saved, list(some)
+    return list(_split(kernel, chosen)) if chosen else []
+
+
+def _is_sum(kernel: Reduce) -> bool:
+    """Whether a kernel is a sum of products with a target of plain indices."""
+    if kernel.op != "add" or kernel.condition is not None or kernel.locals:
+        return False
+    if not kernel.reduced or len(kernel.targets) != 1 or len(kernel.values) != 1:
+        return False
+    target = kernel.targets[0]
+    read = accesses(*kernel.initial, *kernel.values, *kernel.results)
+    if not is_known(kernel) or any(a.tensor is target.tensor for a in read):
+        return False
+    places = zip(target.subscripts, target.tensor.shape, strict=True)
+    own = [i.index for i, extent in places if isinstance(i.index, Index) or extent != ONE]
+    return sorted(map(id, own)) == sorted(map(id, kernel.domain)) and has_reuse(kernel)
+
+
+def _sides(kernel: Reduce) -> Iterator[_Side]:
+    """The dimensions of windows whose results can be taken apart."""
+    found: set[Index] = set()
+    for access in accesses(*kernel.values):
+        for subscript, size in zip(access.subscripts, access.tensor.shape, strict=True):
+            side = _side(kernel, subscript, shapes.as_int(size) or 0)
+            if side is not None and found.isdisjoint((side.own, side.term)):
+                found |= {side.own, side.term}
+                yield side
+
+
+def _side(kernel: Reduce, subscript: Subscript, size: int) -> _Side | None:
+    form = shapes.affine(subscript.index)
+    if not isinstance(subscript.rule, Skip) or form is None or len(form[0]) != 2:
+        return None
+    own = next((i for i in kernel.domain if i in form[0]), None)
+    term = next((i for i in kernel.reduced if i in form[0]), None)
+    if own is None or term is None:
+        return None
+    step, apart = form[0][own], form[0][term]
+    parts: list[_Part] = []
+    for place in range(extent(own)):
+        inside = [
+            j for j in range(extent(term)) if 0 <= step * place + apart * j + form[1] < size
+        ] or [0]  # whose subscript is out of range, as that is found to be
+        first, count = inside[0], len(inside)
+        last = parts[-1] if parts else None
+        if last is not None and (last.term, last.terms) == (first, count):
+            parts[-1] = replace(last, results=last.results + 1)
+        elif len(parts) < _MOST_PARTS:
+            parts.append(_Part(place, 1, first, count))
+        else:
+            return None
+    return _Side(own, term, abs(step) == abs(apart) == 1, tuple(parts)) if parts[1:] else None
+
+
+def _split(kernel: Reduce, sides: Sequence[_Side]) -> Iterator[Kernel]:
+    """The kernels of the parts, each with the copy behind it."""
+    target = kernel.targets[0]
+    for parts in itertools.product(*(s.parts for s in sides)):
+        known: dict[Replaceable, Expr] = {}
+        new: dict[Index, Index] = {}
+        for side, part in zip(sides, parts, strict=True):
+            known[side.own] = _some(side.own, part.result, part.results, new)
+            known[side.term] = _some(side.term, part.term, part.terms, new)
+        domain, reduced = (
+            tuple(new.get(i, i) for i in old if i in new or i not in known)
+            for old in (kernel.domain, kernel.reduced)
+        )
+        one = substitute_kernel(kernel, known, domain)
+        own = [_of_part(s.index, new, known) for s in target.subscripts]
+        shape = tuple(i.extent if isinstance(i, Index) else ONE for i in own)
+        tensor = Tensor(f"{target.tensor.name}'", target.dtype, shape)
+        made = Access(tensor, tuple(map(Subscript, own)), target.span)
+        yield replace(one, targets=(made,), reduced=reduced)
+        yield map_to(one.targets[0], domain, made, kernel)
+
+
+def _some(index: Index, first: int, count: int, new: dict[Index, Index]) -> Expr:
+    """So many values of an index: the first one, or the sum of it and a new index."""
+    if count == 1:
+        return integer(first)
+    new[index] = Index(index.name, integer(count), index.span)
+    return shapes.add(new[index], integer(first))
+
+
+def _of_part(place: Expr, new: Mapping[Index, Index], known: Container[Replaceable]) -> Expr:
+    """The subscript of a target in a tensor of a part alone."""
+    if not isinstance(place, Index) or (place in known and place not in new):
+        return ZERO
+    return new.get(place, place)

@@ -1,0 +1,151 @@
+"""Sums of products over windows that reach far beyond an end, in parts."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import ricci
+from ricci.dtypes import Types
+from ricci.ir.loops import Reduce
+from ricci.ir.shapes import as_int
+from ricci.passes import margins
+from ricci.passes.partial import points_of
+from ricci.passes.pipeline import lower
+
+from .running import runnable_targets
+
+
+@pytest.fixture
+def anyhow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever has fewer terms in parts is in parts."""
+    monkeypatch.setattr(margins, "_START", 0)
+    monkeypatch.setattr(margins, "_WORTH", 1.0)
+    monkeypatch.setattr(margins, "_WORTH_NEAR", 1.0)
+
+
+@dataclass
+class Convolution:
+    """Of an image of as many dimensions as `size` has, behind a map and before two others."""
+
+    size: tuple[int, ...]
+    filters: tuple[int, ...]
+    """Their number, that of channels, and the extents of each."""
+    padding: tuple[int, ...]
+    stride: int = 1
+    dilation: int = 1
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.filter = rng.standard_normal(self.filters).astype(np.float32)
+        self.bias = rng.standard_normal(self.filters[0]).astype(np.float32)
+        self.x = rng.standard_normal((self.batch, self.filters[1], *self.size)).astype(np.float32)
+        with torch.no_grad():
+            self.expected = self.run(torch.sigmoid(torch.from_numpy(self.x).double())).numpy()
+
+    def run(self, x: torch.Tensor) -> torch.Tensor:
+        call = (functional.conv1d, functional.conv2d, functional.conv3d)[len(self.size) - 1]
+        weights = torch.from_numpy(self.filter).double(), torch.from_numpy(self.bias).double()
+        y = call(x, *weights, self.stride, self.padding, self.dilation)
+        return torch.relu(y) + 0.5 * y
+
+    def model(self) -> ricci.Model:
+        shapes = [", ".join(map(str, a.shape)) for a in (self.x, self.expected, self.filter)]
+        padding = [*self.padding, *self.padding]
+        model = ricci.parse(f"""
+            import math, nn;
+            graph main {{
+                @input {{ x: real[{shapes[0]}]; }}
+                @output {{ y: real[{shapes[1]}]; }}
+                @variable {{ f: real[{shapes[2]}]; b: real[{self.filters[0]}]; }}
+                @compose {{
+                    a = nn.sigmoid(x);
+                    c = nn.conv{{
+                        padding={padding}, stride={self.stride}, dilation={self.dilation}
+                    }}(a, f, b);
+                    s = math.mul(c, 0.5);
+                    t = nn.relu(c);
+                    y = math.add(s, t);
+                }}
+            }}""")
+        model.variables["main.main.f"] = self.filter
+        model.variables["main.main.b"] = self.bias
+        return model
+
+    def check(self, target: str = "cpu") -> None:
+        found = self.model().compile(threads=2, target=target)(self.x)
+        np.testing.assert_allclose(found, self.expected, 2e-4, 2e-4, err_msg=str(self.filters))
+
+
+def terms_of(model: ricci.Model) -> list[int]:
+    """Terms of all results of each sum of products."""
+    sums = [k for k in lower(model.graph, {}, Types()).kernels if isinstance(k, Reduce)]
+    return [points_of((*k.domain, *k.reduced)) for k in sums if k.op == "add"]
+
+
+@pytest.mark.parametrize("target", runnable_targets())
+def test_windows_that_are_mostly_outside(target: str) -> None:
+    """Of 18 apart, of 33, three results have one term along a dimension, and the others two."""
+    case = Convolution((33, 33), (64, 160, 3, 3), (18, 18), dilation=18)
+    assert sum(terms_of(case.model())) == 64 * 160 * 63**2 < 0.41 * 64 * 160 * 99**2
+    assert len(terms_of(case.model())) == 9
+    case.check(target)
+
+
+def test_nothing_is_copied() -> None:
+    """The parts of a result are made in it."""
+    case = Convolution((33, 33), (64, 160, 3, 3), (18, 18), dilation=18)
+    kernels = [k for k in lower(case.model().graph, {}, Types()).kernels if isinstance(k, Reduce)]
+    assert [k.op for k in kernels if k.reduced] == ["add"] * 9
+    assert sum(not k.reduced for k in kernels) <= 1  # the map before
+
+
+def test_dimensions_that_are_hardly_outside_are_whole() -> None:
+    case = Convolution((200, 24), (16, 32, 3, 3), (8, 8), dilation=8)
+    sizes = {as_int(i.extent) for k in lower(case.model().graph, {}, Types()).kernels
+             if isinstance(k, Reduce) and k.op == "add" for i in k.domain}  # fmt: skip
+    assert {200, 8} <= sizes and 24 not in sizes
+    case.check()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Convolution((40, 40), (32, 64, 3, 3), (1, 1)),  # all but the border has all terms
+        Convolution((7, 7), (64, 256, 3, 3), (1, 1)),  # windows of neighbours
+        Convolution((33, 33), (4, 8, 3, 3), (18, 18), dilation=18),  # little to do
+        Convolution((33,), (64, 64, 33), (16,)),  # too many parts
+    ],
+    ids=["border", "neighbours", "small", "parts"],
+)
+def test_what_is_left_whole(case: Convolution) -> None:
+    assert len(terms_of(case.model())) == 1
+    case.check()
+
+
+@pytest.mark.usefixtures("anyhow")
+def test_random_convolutions() -> None:
+    """Also where a window has no term at all."""
+    parts, r = 0, random.Random(0)
+    for _ in range(60):
+        rank = r.choice([1, 2, 2, 2, 3])
+        size = tuple(r.choice([1, 2, 5, 9, 12]) for _ in range(rank))
+        extents = tuple(r.choice([1, 2, 3, 3, 4]) for _ in range(rank))
+        dilation, stride = r.choice([1, 2, 3, 7]), r.choice([1, 1, 2, 3])
+        padding = tuple(
+            max(r.randint(0, dilation * n), (dilation * (n - 1) + 2 - s) // 2)
+            for n, s in zip(extents, size, strict=True)
+        )
+        case = Convolution(
+            size, (r.choice([1, 3, 16, 20]), r.choice([1, 2, 16, 33]), *extents), padding,
+            stride, dilation, r.choice([1, 1, 2, 3]),
+        )  # fmt: skip
+        case.check()
+        parts += len(terms_of(case.model())) > 1
+    assert parts > 25
