@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ import ricci
 from ricci.api import Model
 from ricci.dtypes import Types
 from ricci.ir.loops import Group
+from ricci.ir.shapes import as_int
+from ricci.passes import borders
 from ricci.passes.pipeline import lower
 
 from .running import runnable_targets
@@ -167,3 +170,34 @@ def test_maps_that_share_filters(formula: str) -> None:
     for threads in (1, 2):
         got = model.compile(threads=threads)(*arrays)
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)
+
+
+def test_sums_without_what_is_outside() -> None:
+    """Of 14 rows, the first five reach 18 of 27 rows of a window, and the others no more."""
+    (group,) = lower(
+        depthwise(Case((1, 16, 14, 14), (27, 27), 1, 1, 13)).graph, {}, Types()
+    ).kernels
+    assert isinstance(group, Group)
+    copy, *sums = group.kernels
+    terms = [as_int(k.reduced[0].extent) for k in sums]
+    assert sum(as_int(k.domain[-2].extent) or 0 for k in sums) == 14
+    assert len(sums) > 1 and all(n is not None and n <= 18 for n in terms)
+    assert [as_int(i.extent) for i in copy.domain[-2:]] == [22, 40]
+
+
+def test_parts_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no term of some results is inside."""
+    monkeypatch.setattr(borders, "_WORTH", 1.0)
+    parts, r = 0, random.Random(0)
+    for _ in range(40):
+        rank = r.choice([1, 2, 2, 3])
+        shape = (r.choice([1, 2]), 16, *(r.choice([3, 8, 15, 20]) for _ in range(rank)))
+        size = tuple(r.choice([5, 9, 17, 21] if rank < 3 else [3, 4]) for _ in range(rank))
+        stride, dilation = r.choice([1, 1, 2, 3]), r.choice([1, 1, 2])
+        reach = max(dilation * (k - 1) + 1 - n for k, n in zip(size, shape[2:], strict=True))
+        case = Case(shape, size, stride, dilation, max(-(-reach // 2), r.randint(1, max(size)), 0))
+        check_numbers(case, "cpu")
+        groups = [k for k in lower(depthwise(case).graph, {}, Types()).kernels
+                  if isinstance(k, Group)]  # fmt: skip
+        parts += any(len(g.kernels) > 2 for g in groups)
+    assert parts > 8

@@ -26,7 +26,6 @@ def anyhow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has fewer terms in parts is in parts."""
     monkeypatch.setattr(margins, "_START", 0)
     monkeypatch.setattr(margins, "_WORTH", 1.0)
-    monkeypatch.setattr(margins, "_WORTH_NEAR", 1.0)
 
 
 @dataclass

@@ -56,7 +56,7 @@ class Reduce:
         targets[k] = results[k]                          which may read acc (the locals)
 
     `targets` cover distinct elements for distinct points, and subscripts of targets hold plain
-    indices of `domain` (or constants); those of a map that writes a part may be linear in an index
+    indices of `domain` (or constants); those of what writes a part may be linear in an index
     each. `initial` and `results` range over `domain`. A `Skip` that is out of range, or a false
     `condition`, leaves out that term of the reduction. With no `reduced` indices `values` may be
     empty, and `initial` is then the value; otherwise there is one term, and `op` "set" replaces the

@@ -20,8 +20,9 @@ from functools import reduce
 from ..ir import shapes
 from ..ir.loops import Action, Group, Reduce
 from ..ir.nodes import ZERO, Access, Binary, Const, Expr, Index, Select, Subscript, Tensor, integer
-from ..ir.rewrite import rebuild
-from ..records import replace
+from ..ir.rewrite import Replaceable, rebuild
+from ..records import dataclass, replace
+from .fuse import substitute_kernel
 from .map_windows import Line, Windows, map_to, windows_of
 from .partial import points_of
 from .rows import extent
@@ -35,6 +36,12 @@ _LEAST_TERMS = 16
 """Of windows: those of 3 by 3 take hardly longer than the copy."""
 _LEAST_PART = 0.1
 """The part of the results whose windows reach beyond an end."""
+_LEAST_ROWS, _MOST_ROWS = 3, 7
+"""Of results that are done together, by tiles of as many rows."""
+_LOADS = 2
+"""Loads for a term of a tile, as rows that could be done meanwhile."""
+_WORTH = 0.94
+"""How much of what all terms take those that are inside may take."""
 
 
 def copy_borders(
@@ -65,23 +72,92 @@ def _is_worthwhile(found: Windows) -> bool:
 
 
 def _with_copy(found: Windows) -> Group:
-    """The kernel that copies a map, and that of the sums, map by map."""
+    """The kernel that copies a map, and those of the sums, map by map."""
     kernel, tensor = found.kernel, found.tensor
-    rows = tuple(Index(f"i_{n}", integer(x.length)) for n, x in enumerate(found.lines))
-    places = [shapes.add(i, integer(x.first)) for i, x in zip(rows, found.lines, strict=True)]
-    domain, own = (*found.maps, *rows), tuple(x.own for x in found.lines)
+    parts = _best_parts(found.lines[0])
+    lines = (_reached(found.lines[0], parts), *found.lines[1:])
+    rows = tuple(Index(f"i_{n}", integer(x.length)) for n, x in enumerate(lines))
+    places = [shapes.add(i, integer(x.first)) for i, x in zip(rows, lines, strict=True)]
+    domain, own = (*found.maps, *rows), tuple(x.own for x in lines)
     copied = Tensor(f"{tensor.name}'", tensor.dtype, tuple(i.extent for i in domain))
-    kept = found.access.subscripts[: -len(found.lines)]
+    kept = found.access.subscripts[: -len(lines)]
     element: Expr = replace(found.access, subscripts=(*kept, *map(Subscript, places)))
-    tests = [t for p, x in zip(places, found.lines, strict=True) for t in _tests(p, x)]
+    tests = [t for p, x in zip(places, lines, strict=True) for t in _tests(p, x)]
     inside = reduce(lambda a, b: Binary("and", a, b), tests)
     element = Select(inside, element, Const(0, tensor.dtype))
-    moved = [shapes.sub(x.subscript.index, integer(x.first)) for x in found.lines]
+    moved = [shapes.sub(x.subscript.index, integer(x.first)) for x in lines]
     read = Access(copied, tuple(map(Subscript, (*found.maps, *moved))), found.access.span)
     values = tuple(rebuild(v, lambda x: read if x == found.access else x) for v in kernel.values)
     sums = replace(kernel, domain=(*found.maps, *own), values=values)
     copy = map_to(Access(copied, tuple(map(Subscript, domain))), domain, element, kernel)
-    return Group(kernel.name, found.maps, (copy, sums), (copied,), span=kernel.span)
+    some = tuple(_some(sums, lines[0], part) for part in parts)
+    return Group(kernel.name, found.maps, (copy, *some), (copied,), span=kernel.span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some results of a dimension, and the terms that are inside for any of them."""
+
+    results: range
+    terms: range
+
+    @property
+    def cost(self) -> int:
+        return len(self.terms) * (len(self.results) + _LOADS)
+
+
+def _best_parts(line: Line) -> list[_Part]:
+    """The results of a dimension in parts that together take little; all at once, in tiles, if that
+    is hardly more."""
+    count, terms = extent(line.own), range(extent(line.term))
+    whole = sum(_Part(r, terms).cost for r in _pieces(count, _MOST_ROWS))
+    found = [
+        [_Part(r, _inside(line, r)) for r in _pieces(count, most)]
+        for most in range(_LEAST_ROWS, _MOST_ROWS + 1)
+    ]
+    best = min(found, key=lambda parts: sum(p.cost for p in parts))
+    if sum(p.cost for p in best) <= _WORTH * whole:
+        return best
+    return [_Part(range(count), terms)]
+
+
+def _pieces(count: int, most: int) -> Iterator[range]:
+    for first in range(0, count, most):
+        yield range(first, min(first + most, count))
+
+
+def _inside(line: Line, results: range) -> range:
+    """The terms, all those between the first and the last, that are inside for some results."""
+    first, last = results[0], results[-1]
+    terms = range(extent(line.term))
+    found = [j for j in terms if line.place(last, j) >= 0 and line.place(first, j) < line.size]
+    return range(found[0], found[-1] + 1) if found else range(1)
+
+
+def _reached(line: Line, parts: Sequence[_Part]) -> Line:
+    """What all parts reach of a dimension."""
+    ends = [
+        line.place(i, j)
+        for p in parts
+        for i in (p.results[0], p.results[-1])
+        for j in (p.terms[0], p.terms[-1])
+    ]
+    return replace(line, first=min(ends), last=max(ends))
+
+
+def _some(sums: Reduce, line: Line, part: _Part) -> Reduce:
+    """The sums of one part."""
+    if len(part.results) == extent(line.own) and len(part.terms) == extent(line.term):
+        return sums
+    own = Index(line.own.name, integer(len(part.results)), line.own.span)
+    term = Index(line.term.name, integer(len(part.terms)), line.term.span)
+    known: dict[Replaceable, Expr] = {
+        line.own: shapes.add(own, integer(part.results[0])),
+        line.term: shapes.add(term, integer(part.terms[0])),
+    }
+    domain = tuple(own if i is line.own else i for i in sums.domain)
+    reduced = tuple(term if i is line.term else i for i in sums.reduced)
+    return replace(substitute_kernel(sums, known, domain), reduced=reduced)
 
 
 def _tests(place: Expr, line: Line) -> Iterator[Expr]:

@@ -35,6 +35,12 @@ class Line:
     def length(self) -> int:
         return self.last - self.first + 1
 
+    def place(self, result: int, term: int) -> int:
+        """What the subscript is for a result and a term."""
+        factors, constant = shapes.affine(self.subscript.index) or ({}, 0)
+        own, other = factors.get(self.own, 0), factors.get(self.term, 0)
+        return own * result + other * term + constant
+
 
 @dataclass(frozen=True, slots=True)
 class Windows:

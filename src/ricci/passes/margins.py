@@ -2,9 +2,8 @@
 
 Requires: kernels, fused. Ensures: where many terms of a sum of products are left out, since a
 subscript of them is out of range, results of which the same terms are left out have a kernel of
-their own, without these; it makes a tensor that is copied to its place. Does not: touch windows of
-neighbours if less than half of the terms are out of range, since sums over these may take fewer
-products; or sizes that are not known.
+their own, without these; it makes a tensor that is copied to its place. Does not: touch sums of
+which little is left out, or sizes that are not known.
 
 Example: windows of three by three, 18 apart, over 33 by 33 elements have five parts along each
 dimension, with one or two terms along it: 40 percent of all.
@@ -19,7 +18,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
 from ..ir.nodes import ONE, ZERO, Access, Expr, Index, Skip, Subscript, Tensor, integer
-from ..ir.rewrite import Replaceable, accesses
+from ..ir.rewrite import Replaceable, accesses, free_indices
 from ..records import dataclass, replace
 from .fuse import substitute_kernel
 from .map_windows import map_to
@@ -27,10 +26,12 @@ from .partial import points_of
 from .rows import extent, is_known
 from .siblings import has_reuse
 
-_WORTH, _WORTH_NEAR = 0.85, 0.5
-"""How much of the terms may be left; of windows of neighbours."""
+_WORTH = 0.9
+"""How much of what a kernel takes all parts may take."""
 _START = 1 << 19
 """Terms that could be done while a kernel begins and ends."""
+_READ = 8
+"""The same while an element is read that all results have in common."""
 _MOST_PARTS = 5
 """Of a dimension."""
 
@@ -58,10 +59,9 @@ class _Part:
 class _Side:
     """A dimension of windows, and its parts in order."""
 
-    own: Index
+    own: Index | None
+    """`None` if there is one result alone."""
     term: Index
-    is_near: bool
-    """Whether windows are of neighbours, and next to one another."""
     parts: tuple[_Part, ...]
 
     @property
@@ -69,22 +69,44 @@ class _Side:
         """The results times terms of all parts."""
         return sum(p.results * p.terms for p in self.parts)
 
+    @property
+    def all_points(self) -> int:
+        """The same without parts."""
+        return extent(self.term) * sum(p.results for p in self.parts)
+
 
 def _parts(kernel: Reduce) -> list[Kernel]:
     """The kernels instead of one, none if it is left alone."""
     if not _is_sum(kernel):
         return []
     sides = list(_sides(kernel))
-    whole = points_of((*kernel.domain, *kernel.reduced))
+    whole = points_of((*kernel.domain, *kernel.reduced)) + _READ * _common(kernel, ())
     best, chosen = 0.0, list[_Side]()
     for count in range(1, len(sides) + 1):
         for some in itertools.combinations(sides, count):
-            worth = _WORTH_NEAR if all(s.is_near for s in some) else _WORTH
-            left = whole * math.prod(s.points / (extent(s.own) * extent(s.term)) for s in some)
-            saved = worth * whole - left - _START * math.prod(len(s.parts) for s in some)
+            saved = _WORTH * whole - _cost(kernel, some)
             if saved > best:
                 best, chosen = saved, list(some)
     return list(_split(kernel, chosen)) if chosen else []
+
+
+def _cost(kernel: Reduce, sides: Sequence[_Side]) -> float:
+    """What all parts take, counted in terms."""
+    points = points_of((*kernel.domain, *kernel.reduced))
+    left = math.prod(s.points / s.all_points for s in sides)
+    parts = math.prod(len(s.parts) for s in sides)
+    return points * left + _START * parts + _READ * _common(kernel, sides)
+
+
+def _common(kernel: Reduce, sides: Sequence[_Side]) -> float:
+    """How many elements all parts read that depend on no place of a window."""
+    terms = {s.term: sum(p.terms for p in s.parts) for s in sides}
+    along = {s.own for s in _sides(kernel)}
+    found = [set(free_indices(a)) for a in accesses(*kernel.values)]
+    return max(
+        (math.prod(terms.get(i, extent(i)) for i in own) for own in found if along.isdisjoint(own)),
+        default=0.0,
+    )
 
 
 def _is_sum(kernel: Reduce) -> bool:
@@ -104,26 +126,26 @@ def _is_sum(kernel: Reduce) -> bool:
 
 def _sides(kernel: Reduce) -> Iterator[_Side]:
     """The dimensions of windows whose results can be taken apart."""
-    found: set[Index] = set()
+    found: set[Index | None] = set()
     for access in accesses(*kernel.values):
         for subscript, size in zip(access.subscripts, access.tensor.shape, strict=True):
             side = _side(kernel, subscript, shapes.as_int(size) or 0)
             if side is not None and found.isdisjoint((side.own, side.term)):
-                found |= {side.own, side.term}
+                found |= {side.term} if side.own is None else {side.own, side.term}
                 yield side
 
 
 def _side(kernel: Reduce, subscript: Subscript, size: int) -> _Side | None:
     form = shapes.affine(subscript.index)
-    if not isinstance(subscript.rule, Skip) or form is None or len(form[0]) != 2:
+    if not isinstance(subscript.rule, Skip) or form is None:
         return None
     own = next((i for i in kernel.domain if i in form[0]), None)
     term = next((i for i in kernel.reduced if i in form[0]), None)
-    if own is None or term is None:
+    if term is None or not form[0].keys() <= {own, term}:
         return None
-    step, apart = form[0][own], form[0][term]
+    step, apart = (0 if own is None else form[0][own]), form[0][term]
     parts: list[_Part] = []
-    for place in range(extent(own)):
+    for place in range(1 if own is None else extent(own)):
         inside = [
             j for j in range(extent(term)) if 0 <= step * place + apart * j + form[1] < size
         ] or [0]  # whose subscript is out of range, as that is found to be
@@ -135,7 +157,8 @@ def _side(kernel: Reduce, subscript: Subscript, size: int) -> _Side | None:
             parts.append(_Part(place, 1, first, count))
         else:
             return None
-    return _Side(own, term, abs(step) == abs(apart) == 1, tuple(parts)) if parts[1:] else None
+    side = _Side(own, term, tuple(parts))
+    return side if side.points < side.all_points else None
 
 
 def _split(kernel: Reduce, sides: Sequence[_Side]) -> Iterator[Kernel]:
@@ -145,7 +168,8 @@ def _split(kernel: Reduce, sides: Sequence[_Side]) -> Iterator[Kernel]:
         known: dict[Replaceable, Expr] = {}
         new: dict[Index, Index] = {}
         for side, part in zip(sides, parts, strict=True):
-            known[side.own] = _some(side.own, part.result, part.results, new)
+            if side.own is not None:
+                known[side.own] = _some(side.own, part.result, part.results, new)
             known[side.term] = _some(side.term, part.term, part.terms, new)
         domain, reduced = (
             tuple(new.get(i, i) for i in old if i in new or i not in known)

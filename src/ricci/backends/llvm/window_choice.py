@@ -55,9 +55,9 @@ def choose_window(
         return None
     found: list[tuple[float, int, Way]] = []
     for way in _ways(form, strides, target, constant):
-        cycles, tiled = _with_best_tile(way, strides, target)
-        part = 1.0 if tiled[1].prepared else _BETTER[target.long]
-        found.append((cycles / part, len(found), tiled))
+        part = 1.0 if way[1].prepared else _BETTER[target.long]
+        for cycles, tiled in _with_best_tiles(way, strides, target):
+            found.append((cycles / part, len(found), tiled))
     best = min(found, default=None)
     if best is None or best[0] >= most:
         return None
@@ -68,17 +68,19 @@ def choose_window(
     return soon[1] if soon[0] < soonest else None
 
 
-def _with_best_tile(way: Way, strides: Strides, target: Target) -> tuple[float, Way]:
-    """The fewest cycles on one core, and a way with the tile that takes them."""
+def _with_best_tiles(way: Way, strides: Strides, target: Target) -> Iterator[tuple[float, Way]]:
+    """For each number of vectors the fewest cycles on one core, and a way with the tile that takes
+    them: blocks of lanes are as many of these as there is room for near a core."""
     schedule, plan = way
     copies = copying(plan, strides)
-    found: list[tuple[float, int, Way]] = []
+    found: dict[int, tuple[float, Way]] = {}
     for lines, rows, vectors in _tiles_of(plan, target):
         tiled = with_tile(plan, lines, rows, vectors)
         sized = replace(schedule, lines=lines, rows=rows, vectors=vectors)
-        found.append((cycles_of(tiled, copies, target), len(found), (sized, tiled)))
-    cycles, _, best = min(found)
-    return cycles, best
+        cycles = cycles_of(tiled, copies, target)
+        if vectors not in found or cycles < found[vectors][0]:
+            found[vectors] = cycles, (sized, tiled)
+    yield from found.values()
 
 
 def _in_blocks(s: Window, w: WindowPlan, strides: Strides, target: Target) -> tuple[float, Window]:
@@ -147,23 +149,25 @@ def _prepared_ways(
     steps = flat_form(form.kernel.targets[0], strides).steps
     if not is_affine(broadcast):
         return
-    fixed = outside_indices(broadcast, form)
-    rows = [i for i in broadcast.indices if extent_of(i) > 1 and i not in fixed]
-    if len(lanes) != 1 or not rows or not is_given(vector, form, constant):
+    alone = outside_indices(broadcast, form)
+    inside = [i for i in broadcast.indices if extent_of(i) > 1 and i not in alone]
+    if len(lanes) != 1 or not inside or not is_given(vector, form, constant):
         return
-    row = min(rows, key=lambda i: steps.get(i, 0))
     numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.kernel.reduced))}
     lane = numbers[lanes[0]]
-    first = next(i for i in broadcast.indices if i not in fixed)
-    for outer in _divisors(extent_of(fixed[-1]), 1) if fixed else [1]:
-        for length in reversed(_divisors(extent_of(first), 1)):
-            schedule = Window(
-                side, numbers[row], lane, lane, 1, 1, row_block=length, outer_block=outer
-            )
-            plan = plan_of(form, schedule, strides, target, constant)
-            if not isinstance(plan, str):
-                yield schedule, plan
-                break
+    near = [i for i in broadcast.indices if steps.get(i) == 1 and extent_of(i) > 1]
+    for row in dict.fromkeys((min(inside, key=lambda i: steps.get(i, 0)), *near)):
+        fixed = [i for i in alone if i is not row]
+        first = next(i for i in broadcast.indices if i not in fixed)
+        for outer in _divisors(extent_of(fixed[-1]), 1) if fixed else [1]:
+            for length in reversed(_divisors(extent_of(first), 1)):
+                schedule = Window(
+                    side, numbers[row], lane, lane, 1, 1, row_block=length, outer_block=outer
+                )
+                plan = plan_of(form, schedule, strides, target, constant)
+                if not isinstance(plan, str):
+                    yield schedule, plan
+                    break
 
 
 def _tiles_of(w: WindowPlan, target: Target) -> Iterator[tuple[int, int, int]]:

@@ -19,8 +19,8 @@ from .window_plan import WindowPlan, bytes_brought
 _CALL = 70.0
 """Cycles around a tile: its call, and its part of storing results."""
 
-_LINE = 2.2
-"""Cycles to bring a line of the cache near, on average, beside other work."""
+_LINE = {False: 2.2, True: 0.6}
+"""Cycles to bring a line of the cache near, on average, beside other work; where cores are fed."""
 _PART = 4.0
 """More to store a part of a vector, where a core is not wide."""
 _SHORT = 2.0
@@ -92,7 +92,8 @@ def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
     work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
     crossing = 1.0 if w.columns.pitch % w.plan.lanes == 0 else 1.8
     loads = (vectors * crossing + rows) * target.slower
-    return max(work, latency, loads) / 2 + 0.5 + (_LINE * _lines(rows, w) if w.prepared else 0.0)
+    lines = _LINE[target.is_fed] * _lines(rows, w) if w.prepared else 0.0
+    return max(work, latency, loads) / 2 + 0.5 + lines
 
 
 def _lines(rows: int, w: WindowPlan) -> float:

@@ -362,7 +362,7 @@ def bytes_brought(w: WindowPlan, target: Target) -> float:
     others = w.items // lanes
     panels = size(w.loops) * w.length(w.lane) * size_of
     points = math.prod(w.length(i) for i in w.plan.broadcast.indices if i not in w.fixed)
-    rows = (w.rows.elements or points * size(w.loops)) * size_of
+    rows = (w.rows.elements or _elements(w)) * size_of
     copies = 4 if w.rows.packing is not None else 1
     if w.lanes_first:  # rows come again for every block of lanes
         again = others if panels + rows > near else 1
@@ -374,6 +374,22 @@ def bytes_brought(w: WindowPlan, target: Target) -> float:
         turns = points / (w.plan.rows * w.lines)
         brought += w.items * panels * max(turns - 1, 0)
     return brought
+
+
+def _elements(w: WindowPlan) -> int:
+    """How many different elements the rows of an item read, at most."""
+    own = {i: w.length(i) for i in w.plan.broadcast.indices if i not in w.fixed}
+    own |= {i: extent_of(i) for i in w.loops}
+    count = 1
+    for subscript, extent in zip(
+        w.rows.access.subscripts, shape_of(w.rows.access.tensor.shape), strict=True
+    ):
+        factors = {
+            i: f for i, f in (shapes.affine(subscript.index) or ({}, 0))[0].items() if i in own
+        }
+        span = 1 + sum(abs(f) * (own[i] - 1) for i, f in factors.items())
+        count *= min(span, extent, math.prod(own[i] for i in factors))
+    return count
 
 
 def _around(fixed: tuple[Index, ...], length: int) -> Cut | str | None:
