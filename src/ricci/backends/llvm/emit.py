@@ -30,7 +30,7 @@ from ...ir.nodes import (
     Tensor,
     Unary,
 )
-from ...ir.rewrite import accesses
+from ...ir.rewrite import accesses, is_division
 from ...source import NOWHERE, Span
 from . import emit_address, emit_arith, emit_cast, emit_memory, mathlib
 from .builder import Builder
@@ -346,10 +346,21 @@ class Point:
         if expr.op == "div" and vector and not values[1].vector and dtype in self.frame.divides:
             divisor, known = values[1].text, self._known_of(expr)
             return Value(quotients(self.b, a, divisor, expr.rhs, lanes, known), dtype, True)
-        if expr.op in ("floordiv", "ceildiv", "mod") and dtype.is_int:
+        if is_division(expr):
+            if vector and isinstance(expr.rhs, Const) and self._is_small(expr):
+                by = int(expr.rhs.value)
+                return Value(emit_arith.divide_small(self.b, expr.op, a, by, lanes), dtype, True)
             b = self._checked_divisor(expr, b, dtype, lanes)
         text = emit_arith.binary(self.b, expr.op, a, b, dtype, lanes)
         return Value(text, DType.BOOL if expr.op in COMPARISONS else dtype, vector)
+
+    def _is_small(self, quotient: Binary) -> bool:
+        """Whether an integer of 64 bits, in whatever lanes count, would fit in 32, and what divides
+        it is a number."""
+        if quotient.dtype not in (DType.INT, DType.INT64) or not isinstance(quotient.rhs, Const):
+            return False
+        known = (*bounds(quotient.lhs, self.ranges), int(quotient.rhs.value))
+        return known[2] > 0 and all(abs(n) < _SMALL for n in known)
 
     def _known_of(self, quotient: Binary) -> Known:
         if is_share(quotient, self.frame.sums):

@@ -139,6 +139,15 @@ def divide(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str
     return _add_if(b, quotient, "add", _differs(b, rest, dtype, lanes), dtype, lanes)
 
 
+def divide_small(b: Builder, op: str, x: str, y: int, lanes: int) -> str:
+    """The same of 64 bits, if both fit in 32, of which processors multiply all lanes at once: what
+    multiplies numbers of 64 bits takes them one by one."""
+    large, small = with_lanes("i64", lanes), with_lanes("i32", lanes)
+    x = b.pure(f"trunc {large} {x} to {small}", x)
+    result = _divide_signed(b, op, x, splat(str(y), "i32", lanes), DType.INT32, lanes)
+    return b.pure(f"sext {small} {result} to {large}", result)
+
+
 def _divide_signed(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
     type, bits = vector_type(dtype, lanes), with_lanes("i1", lanes)
     constant = _literal_value(y)

@@ -12,6 +12,7 @@ from . import counts, emit_arith
 from .builder import Builder, split_operand
 from .emit_near import window_of
 from .emit_parts import Address, Asked, Place, Value
+from .emit_spread import load_spread
 from .emit_types import memory_type, splat, tag, width, with_lanes
 from .sizes import plus, times
 from .target import LINE
@@ -91,6 +92,10 @@ def _read(point: Point, access: Access, address: Address) -> tuple[str, bool]:
             return _gather(point, type, align, address, stable), True
         return point.b.load(type, _safe(point, address.pointer, mask.all), align, stable), False
     full = with_lanes(type, point.lanes)
+    if address.offsets is not None:
+        spread = load_spread(point, access, address)
+        if spread is not None:
+            return spread, True
     if address.offsets is not None or address.stride != 1:
         lanes_on = None if address.mask.is_full else point.mask_text(address.mask)
         shuffled = emit_arith.strided_load(

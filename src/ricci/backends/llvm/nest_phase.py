@@ -21,11 +21,15 @@ from ...passes.weights import MOST_NODES, divisions
 from ...records import replace
 from .emit import Frame
 from .emit_access import Linear
+from .emit_spread import picks_lanes
 from .nest_uses import flat_form, loops_of, uses_of
 from .sizes import plus
 
 MOST_PHASES, MOST_TERMS = 16, 64
 """Of an element each: what is written out, and how many terms that makes."""
+_MOST_APART, _MOST_SPREAD = 4, 2.9
+"""Elements from lane to lane of a phase, and of results next to one another, at most, that are
+loaded as vectors."""
 MOST_SHORT, LEAST_LONG = 4, 16
 """Values of an index that is taken apart although nothing divides it, and of the one after it."""
 
@@ -49,7 +53,7 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
     divided = {i: n for i in kernel.domain if (n := _phases(i, exprs, read)) > 1}
     if near and near[-1] not in divided and _is_short(near[-1], kernel, frame):
         divided = {near[-1]: shapes.as_int(near[-1].extent) or 0}
-    if not near or near[-1] not in divided:
+    if not near or near[-1] not in divided or _is_spread(near[-1], divided[near[-1]], read, frame):
         return None
     room = MOST_PHASES // len(kernel.targets)
     room = min(room, MOST_TERMS // _terms(kernel))
@@ -59,6 +63,17 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
             counts[index] = divided[index]
             room //= divided[index]
     return _taken_apart(kernel, counts) if near[-1] in counts else None
+
+
+def _is_spread(near: Index, count: int, read: Sequence[Access], frame: Frame) -> bool:
+    """Whether lanes of a phase are far apart, and those of neighbouring results in few vectors."""
+    target = frame.target
+    if target is None or not picks_lanes(target, target.vector_bytes // 4):
+        return False
+    found = list(divisions(near, [s.index for a in read for s in a.subscripts]))
+    pairs = [(divisor, step) for divisor, step in found if divisor and step]
+    far = any(count * abs(step) > _MOST_APART * divisor for divisor, step in pairs)
+    return far and all(0 < step <= _MOST_SPREAD * divisor for divisor, step in pairs)
 
 
 def _is_short(near: Index, kernel: Reduce, frame: Frame) -> bool:

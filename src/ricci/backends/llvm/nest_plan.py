@@ -14,6 +14,7 @@ from ...ir.rewrite import accesses, free_indices, walk
 from ...ir.special import SPECIAL
 from ...records import dataclass, replace
 from .emit import Frame
+from .emit_spread import spread_of
 from .emit_types import width
 from .nest_choice import choice_of, dtypes_of, is_stored_each_step, prefix_of
 from .nest_rows import are_together
@@ -113,7 +114,7 @@ def make_plan(kernel: Reduce, frame: Frame, target: Target) -> Plan:
     uses = uses_of(kernel, frame)
     outer, reduced, fixed = loops_of(kernel, uses)
     lanes = lanes_of(kernel, uses, target)
-    vector = _choose_vector(kernel, uses, outer, reduced, lanes)
+    vector = _choose_vector(kernel, uses, (outer, reduced), lanes, frame)
     over_reduced = vector in reduced
     if vector is not None:
         (reduced if over_reduced else outer).remove(vector)
@@ -146,9 +147,14 @@ def lanes_of(kernel: Reduce, uses: Sequence[Use], target: Target) -> int:
 
 
 def _choose_vector(
-    kernel: Reduce, uses: Sequence[Use], outer: list[Loop], reduced: list[Loop], lanes: int
+    kernel: Reduce,
+    uses: Sequence[Use],
+    loops: tuple[list[Loop], list[Loop]],
+    lanes: int,
+    frame: Frame,
 ) -> Loop | None:
     """The loop along which vectors lie: the one for which memory is touched most cheaply."""
+    outer, reduced = loops
     best, least = None, math.inf
     points = math.prod(likely(x.extent) for x in reduced)
     for loop in [*reversed(outer), *reversed(reduced)]:
@@ -158,7 +164,8 @@ def _choose_vector(
         touched = [u for u in uses if u.inner or not over]
         times = (points if u.inner else 1.0 for u in touched)
         cost = sum(
-            _touch(u, loop.index, lanes, uses) * n for u, n in zip(touched, times, strict=True)
+            _touch(u, loop.index, lanes, uses, frame) * n
+            for u, n in zip(touched, times, strict=True)
         )
         cost += 0.05 * points
         extent = likely(loop.extent)
@@ -189,11 +196,12 @@ def can_lie_along(kernel: Reduce, index: Index) -> bool:
     return kernel.reduced[-1] is index and found is not None
 
 
-def _touch(use: Use, index: Index, lanes: int, uses: Sequence[Use]) -> float:
+def _touch(use: Use, index: Index, lanes: int, uses: Sequence[Use], frame: Frame) -> float:
     """The rough cost per element of an access when an index is the vector."""
     for expr, _ in use.form.others.values():
         if index in free_indices(expr):
-            return 1.5
+            spread = spread_of(use.access, index, lanes, frame)
+            return 1.5 if spread is None or use.target else (2 * spread.count + 1) / lanes
     factor = use.form.indices.get(index, 0)
     step = abs(factor) if isinstance(factor, int) else _FAR
     if use.target:
