@@ -86,13 +86,18 @@ OTHERS = [
     Layer(3, 64, 224, 3),
     Layer(32, 3, 512, 3),
     Layer(256, 256, 33, 3, dilation=2),
+    Layer(256, 64, 33, 3, dilation=6),
+    Layer(256, 64, 33, 3, dilation=12),
+    Layer(256, 64, 33, 3, dilation=18),
     Layer(96, 96, 56, 7, 1, 96),
     Layer(384, 384, 14, 7, 1, 384),
     Layer(240, 240, 28, 5, 1, 240),
     Layer(672, 672, 14, 5, 2, 672),
+    Layer(256, 256, 14, 27, 1, 256),
+    Layer(64, 64, 56, 31, 1, 64),
     Layer(64, 128, 56, 4, 2),
 ]
-"""Of AlexNet, VGG, an enlarged image, DeepLab, ConvNeXt, MobileNetV3 and pix2pix."""
+"""Of AlexNet, VGG, an enlarged image, DeepLab, ConvNeXt, MobileNetV3, RepLKNet and pix2pix."""
 
 
 def rows() -> Iterator[Row]:
@@ -105,6 +110,7 @@ def rows() -> Iterator[Row]:
             yield Row("convolutions", title, family, sizes, batch)
     yield Row("convolutions", "conv 3x3x3 {}-{} @{}x{}x{}", in_space, (64, 64, 8, 56, 56))
     yield Row("convolutions", "conv 3x3x3 {}-{} @{}x{}x{}", in_space, (128, 128, 4, 14, 14))
+    yield Row("convolutions", "conv 3x3x3 {}-{} @{}x{}x{}", in_space, (512, 512, 2, 7, 7))
     for window, sizes in [
         (4, (64, 3, 64)),
         (4, (128, 64, 32)),

@@ -20,6 +20,7 @@ def rows() -> Iterator[Row]:
     yield Row("parts", "branches of 1x1, 1x7, 7x1 and a pool {} @{}", branches, (768, 17))
     yield Row("parts", "two by two down and up again {} @{}", autoencoder, (32, 64))
     yield Row("parts", "normalised by groups, then 3x3, twice {} @{}", residual, (128, 32))
+    yield Row("parts", "windows of four reaches beside one another {} @{}", reaches, (256, 33))
 
 
 def part_case(
@@ -111,6 +112,40 @@ def branches(channels: int, size: int) -> Case:
             "w2": filters(few, few, 1, 7),
             "w3": filters(some, few, 7, 1),
             "w4": filters(some, channels),
+        },
+    )
+
+
+def reaches(channels: int, size: int) -> Case:
+    """Neighbours that are near, farther and farthest, and the mean of all (ASPP of DeepLab)."""
+    few, apart = max(channels // 4, 1), (6, 12, 18)
+
+    def function(x: torch.Tensor, *w: torch.Tensor) -> Any:
+        found = [torch.relu(nn.conv2d(x, w[0]))]
+        found += [torch.relu(nn.conv2d(x, w[k], None, 1, d, d)) for k, d in enumerate(apart, 1)]
+        mean = torch.relu(nn.conv2d(x.mean((2, 3), keepdim=True), w[4]))
+        found.append(mean.expand(1, few, size, size))
+        return torch.relu(nn.conv2d(torch.cat(found, 1), w[5]))
+
+    far = " ".join(
+        f"c{k} = nn.conv{{padding={d}, dilation={d}}}(x, w{k}); r{k} = nn.relu(c{k});"
+        for k, d in enumerate(apart, 1)
+    )
+    return part_case(
+        f"c0 = nn.conv{{padding=0}}(x, w0); r0 = nn.relu(c0); {far}"
+        " m = math.mean_reduce{axes=[2, 3]}(x); c4 = nn.conv{padding=0}(m, w4);"
+        " r4 = nn.relu(c4);"
+        f" e = layout.broadcast{{axes=[2, 3], shape=[{size}, {size}]}}(r4);"
+        " j = layout.concat{axis=1}([r0, r1, r2, r3, e]);"
+        " d = nn.conv{padding=0}(j, w5); y = nn.relu(d);",
+        function,
+        2.0 * few * (channels * (28 * size**2 + 1) + 5 * few * size**2),
+        {"x": draw(1, channels, size, size)},
+        {
+            "w0": filters(few, channels),
+            **{f"w{k}": filters(few, channels, 3, 3) * k for k in (1, 2, 3)},
+            "w4": filters(few, channels) / 2,
+            "w5": filters(few, 5 * few),
         },
     )
 

@@ -333,7 +333,11 @@ def windows() -> Iterator[Row]:
     for sizes in [(1, 64, 28, 28), (8, 64, 112, 112)]:
         yield Row("streaming", "nearest, twice as large {}x{}x{}x{}", nearest, sizes)
         yield Row("streaming", "linear, twice as large {}x{}x{}x{}", linear, sizes)
-    for mode, sizes in (("linear", (21, 33, 512)), ("cubic", (64, 56, 112))):
+    for mode, sizes in (
+        ("linear", (21, 33, 512)),
+        ("linear", (3, 512, 224)),
+        ("cubic", (64, 56, 112)),
+    ):
         name = f"{mode}, {{1}} to {{2}} {{0}} channels"
         yield Row("streaming", name, partial(resized, mode=mode), sizes)
 

@@ -13,6 +13,9 @@ from ricci.dtypes import Types
 from ricci.ir.loops import Program, Repeat
 from ricci.passes import items
 from ricci.passes.pipeline import lower
+from ricci.runtime import native
+from ricci.runtime.compiler_process import image_of
+from ricci.runtime.work import Work
 
 from ..ahead import Model
 from .networks import Network, weigh
@@ -169,6 +172,25 @@ def test_items_are_not_steps_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_is_that_of_an_item() -> None:
     assert program_of(rows(9)).arena == program_of(rows(900)).arena < 3 * 128 * 96 * 4
+
+
+def test_no_bound_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One compilation is enough where there would be no memory for all items at the bound."""
+    images = []
+
+    def counted(work: Work, compiler: object) -> bytes:
+        images.append(work.sizes)
+        return image_of(work, None)
+
+    monkeypatch.setattr(native, "image_of", counted)
+    monkeypatch.setenv("RICCI_NO_CACHE", "1")
+    model = rows(1 << 40)
+    run, expected = model.compile(), model.compile(target="interpreter")
+    for batch in (2, 5):
+        r = np.random.default_rng(batch)
+        x, s = r.random((batch, 128, 96), np.float32), r.random(96, np.float32)
+        np.testing.assert_allclose(run(x, s).y, expected(x, s).y, 1e-5, 1e-6)
+    assert images == [{}]
 
 
 def test_a_few_products_are_not_worth_a_loop() -> None:

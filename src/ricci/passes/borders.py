@@ -36,8 +36,8 @@ _LEAST_TERMS = 16
 """Of windows: those of 3 by 3 take hardly longer than the copy."""
 _LEAST_PART = 0.1
 """The part of the results whose windows reach beyond an end."""
-_LEAST_ROWS, _MOST_ROWS = 3, 7
-"""Of results that are done together, by tiles of as many rows."""
+_LEAST_ROWS, _MOST_ROWS, _MOST_PARTS = 3, 7, 8
+"""Of results that are done together, by tiles of as many rows, and parts of a dimension."""
 _LOADS = 2
 """Loads for a term of a tile, as rows that could be done meanwhile."""
 _WORTH = 0.94
@@ -114,9 +114,10 @@ def _best_parts(line: Line) -> list[_Part]:
     found = [
         [_Part(r, _inside(line, r)) for r in _pieces(count, most)]
         for most in range(_LEAST_ROWS, _MOST_ROWS + 1)
+        if count <= most * _MOST_PARTS
     ]
-    best = min(found, key=lambda parts: sum(p.cost for p in parts))
-    if sum(p.cost for p in best) <= _WORTH * whole:
+    best = min(found, key=lambda parts: sum(p.cost for p in parts), default=[])
+    if best and sum(p.cost for p in best) <= _WORTH * whole:
         return best
     return [_Part(range(count), terms)]
 
@@ -128,9 +129,10 @@ def _pieces(count: int, most: int) -> Iterator[range]:
 
 def _inside(line: Line, results: range) -> range:
     """The terms, all those between the first and the last, that are inside for some results."""
-    first, last = results[0], results[-1]
+    first, last = line.place(results[0], 0), line.place(results[-1], 0)
+    apart = line.place(0, 1) - line.place(0, 0)
     terms = range(extent(line.term))
-    found = [j for j in terms if line.place(last, j) >= 0 and line.place(first, j) < line.size]
+    found = [j for j in terms if last + apart * j >= 0 and first + apart * j < line.size]
     return range(found[0], found[-1] + 1) if found else range(1)
 
 

@@ -1,6 +1,6 @@
 """Graphs over a batch whose size only a call knows, done for one item after the other.
 
-Requires: a specialised graph. Ensures: if all that it makes in a call is made item by item, of
+Requires: a verified graph. Ensures: if all that it makes in a call is made item by item, of
 weights that are read soon next to what is computed with them, `open_batch` names the size of the
 batch, and `over_items` makes actions of those for a batch of one. Does not: look at graphs
 with control flow, or with other open sizes.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..dtypes import DType
+from ..dtypes import DType, Types
 from ..ir.loops import Action, Block, Buffer, Point, Program, Reduce, Repeat
 from ..ir.nodes import (
     ONE,
@@ -43,7 +43,6 @@ from ..ir.rewrite import (
 from ..ir.shapes import affine, as_int, simplify
 from ..records import dataclass, replace
 from .control_state import store
-from .memory import size_of
 
 _LEAST_PRODUCTS = 1 << 20
 """Terms of a sum of an item, in the mean: a few microseconds."""
@@ -51,12 +50,12 @@ _LEAST_REUSE = 16
 """Terms for each byte of weights, so that these take little time to be read for every item."""
 
 
-def open_batch(graph: Graph) -> Symbol | None:
+def open_batch(graph: Graph, types: Types) -> Symbol | None:
     """The size of the batch that is the only open size of a graph, if it is to be done item by
     item."""
     if len(graph.symbols) != 1 or graph.sizes or graph.updates:
         return None
-    batch = _Batch(graph, graph.symbols[0])
+    batch = _Batch(graph, graph.symbols[0], types)
     return batch.size if batch.is_by_items() and batch.is_worthwhile() else None
 
 
@@ -64,6 +63,7 @@ def open_batch(graph: Graph) -> Symbol | None:
 class _Batch:
     graph: Graph
     size: Symbol
+    types: Types
 
     def rows(self, tensor: Tensor) -> int | None:
         """How many rows an item of a tensor has, 0 if there is no batch in its shape; `None` if
@@ -160,13 +160,37 @@ class _Batch:
                 if assignment.op == "add" and any(self.rows(t) for t in step.outputs):
                     terms += _count((i.extent for i in assignment.domain), self.size)
                     sums += 1
-        weights = sum(size_of(t) for t in self.graph.variables)
+        weights = sum(map(self._bytes, self.graph.variables))
         return terms >= max(_LEAST_PRODUCTS * sums, _LEAST_REUSE * weights, 1)
+
+    def _bytes(self, tensor: Tensor) -> int:
+        size = self.types.of(tensor.dtype).numpy().itemsize
+        return size * _count(tensor.shape, self.size)
+
+
+def items_of(graph: Graph, one: Graph, size: Symbol) -> Items:
+    """The ports of a graph, if `one` is the same one specialised for a batch of one."""
+    inputs, outputs = (
+        tuple(
+            _whole(t, item)
+            for port, known in zip(p, q, strict=True)
+            for t, item in zip(port.tensors, known.tensors, strict=True)
+        )
+        for p, q in ((graph.inputs, one.inputs), (graph.outputs, one.outputs))
+    )
+    return Items(size, inputs, outputs)
+
+
+def _whole(tensor: Tensor, item: Tensor) -> Tensor:
+    """The concrete tensor for a batch, if `item` is that for one item."""
+    if not free_symbols(*tensor.shape):
+        return item
+    return replace(item, shape=(simplify(tensor.shape[0]), *item.shape[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The ports of a graph for a batch, and of the same graph for one item."""
+    """The concrete ports of a graph for a batch of a size."""
 
     size: Symbol
     inputs: tuple[Tensor, ...]

@@ -32,7 +32,7 @@ _START = 1 << 19
 """Terms that could be done while a kernel begins and ends."""
 _READ = 8
 """The same while an element is read that all results have in common."""
-_MOST_PARTS = 5
+_MOST_PARTS, _MOST_TERMS = 5, 64
 """Of a dimension."""
 
 
@@ -143,22 +143,31 @@ def _side(kernel: Reduce, subscript: Subscript, size: int) -> _Side | None:
     term = next((i for i in kernel.reduced if i in form[0]), None)
     if term is None or not form[0].keys() <= {own, term}:
         return None
+    count, terms = 1 if own is None else extent(own), extent(term)
+    if terms > _MOST_TERMS:
+        return None
     step, apart = (0 if own is None else form[0][own]), form[0][term]
-    parts: list[_Part] = []
-    for place in range(1 if own is None else extent(own)):
-        inside = [
-            j for j in range(extent(term)) if 0 <= step * place + apart * j + form[1] < size
-        ] or [0]  # whose subscript is out of range, as that is found to be
-        first, count = inside[0], len(inside)
-        last = parts[-1] if parts else None
-        if last is not None and (last.term, last.terms) == (first, count):
-            parts[-1] = replace(last, results=last.results + 1)
-        elif len(parts) < _MOST_PARTS:
-            parts.append(_Part(place, 1, first, count))
-        else:
-            return None
+    inside = [_places(step, apart * j + form[1], size, count) for j in range(terms)]
+    cuts = sorted({0, count, *(end for places in inside for end in (places.start, places.stop))})
+    if len(cuts) > _MOST_PARTS + 1:
+        return None
+    parts = []
+    for begin, end in itertools.pairwise(cuts):
+        # one is out of range, as that is found to be, if there is none
+        some = [j for j, places in enumerate(inside) if begin in places] or [0]
+        parts.append(_Part(begin, end - begin, some[0], some[-1] + 1 - some[0]))
     side = _Side(own, term, tuple(parts))
     return side if side.points < side.all_points else None
+
+
+def _places(step: int, first: int, size: int, count: int) -> range:
+    """Those of so many places of which `first`, and `step` for each, is from 0 to `size - 1`."""
+    if step == 0:
+        return range(count if 0 <= first < size else 0)
+    if step < 0:  # seen from the other end
+        step, first = -step, size - 1 - first
+    low, high = max(-(first // step), 0), min((size - 1 - first) // step, count - 1)
+    return range(low, high + 1) if low <= high else range(0)
 
 
 def _split(kernel: Reduce, sides: Sequence[_Side]) -> Iterator[Kernel]:

@@ -31,7 +31,7 @@ from .borders import copy_borders
 from .control import Lowered, lower_control
 from .hoist import hoist
 from .in_place import sums_in_place
-from .items import Items, open_batch
+from .items import Items, items_of, open_batch
 from .layout import choose_layouts
 from .leaves import mark_leaving
 from .machine import Machine
@@ -62,12 +62,10 @@ def lower(
     """
     check = verify_graph if config.get("verify") else _accept
     check(graph, "composed")
-    whole, graph = graph, specialise(graph, sizes, types)
-    conditions = conditions_on_data(whole, graph, sizes)
-    size = None if states or strides else open_batch(graph)
-    items = None if size is None else Items(size, _inputs(graph), _outputs(graph))
-    if size is not None:
-        graph = specialise(graph, {size: 1}, types)
+    size = None if sizes or states or strides else open_batch(graph, types)
+    whole, graph = graph, specialise(graph, sizes if size is None else {size: 1}, types)
+    conditions = conditions_on_data(whole, graph, sizes) if size is None else []
+    items = None if size is None else items_of(whole, graph, size)
     stage: Stage = "concrete" if graph.symbols or graph.sizes else "static"
     check(graph, stage)
     graph = prune(graph)

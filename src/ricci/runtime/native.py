@@ -102,10 +102,11 @@ class _Stale:
 class Native(Engine):
     """Native code.
 
-    If all symbols have upper bounds it is made once, with the sizes of a call as arguments; else
-    those that the shapes of inputs define are fixed, for each choice of them. If `strided`, it is
-    made for each choice of strides too, and arguments need not be contiguous; the graph then has
-    no control flow, and no symbol a bound. A `graph` without operations has them in `whole`.
+    If all symbols have upper bounds, or a batch is done item by item, it is made once, with the
+    sizes of a call as arguments; else those that the shapes of inputs define are fixed, for each
+    choice of them. If `strided`, it is made for each choice of strides too, and arguments need not
+    be contiguous; the graph then has no control flow, and no symbol a bound. A `graph` without
+    operations has them in `whole`.
     """
 
     def __init__(
@@ -143,13 +144,21 @@ class Native(Engine):
         self._forget()
         self._threads: dict[Loaded, int] = {}
         """Where tuning has found that fewer are better."""
-        self.is_open = bool(graph.symbols) and has_bounds(graph)
+        self.is_open = bool(graph.symbols) and (has_bounds(graph) or self._is_by_items())
         there = self._whole.compiler
         found = nullcontext(there) if target else on_this_machine(graph, there)
         with found as self._compiler:
             self.target = self.options.of(target or replace(this_machine(), cores=threads))
             if self.is_open or not (graph.symbols or strided):
                 self._load({})
+
+    def _is_by_items(self) -> bool:
+        """Whether a graph without bounds is that of one item, done for each of a batch."""
+        if self.strided or self.options.tuned:
+            return False
+        from ..passes.items import open_batch
+
+        return open_batch(self.graph, self.types) is not None
 
     def run(
         self,

@@ -74,8 +74,9 @@ def info(tensor: Tensor) -> Info:
 
 
 def _largest(tensor: Tensor) -> tuple[int, ...]:
-    """The shape of a tensor with all sizes at their bounds."""
-    return tuple(max(int(interval(e)[1]), 0) for e in tensor.shape)
+    """The shape of a tensor with all sizes at their bounds; 0 stands for what has none."""
+    most = (interval(e)[1] for e in tensor.shape)
+    return tuple(max(int(n), 0) if n < math.inf else 0 for n in most)
 
 
 def data_of(tensor: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
