@@ -185,6 +185,17 @@ def test_sums_without_what_is_outside() -> None:
     assert [as_int(i.extent) for i in copy.domain[-2:]] == [22, 40]
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((1, 20, 9), (17,), 1, 3, 24),
+        Case((1, 33, 2, 20), (7, 3), 1, 2, 6),
+    ],
+)
+def test_no_part_reaches_outside(case: Case) -> None:
+    check_numbers(case, "cpu")
+
+
 def test_parts_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no term of some results is inside."""
     monkeypatch.setattr(borders, "_WORTH", 1.0)

@@ -10,7 +10,7 @@ import pytest
 
 import ricci
 from ricci.dtypes import Types
-from ricci.ir.loops import Program, Repeat
+from ricci.ir.loops import Point, Program, Repeat, all_actions
 from ricci.passes import items
 from ricci.passes.pipeline import lower
 from ricci.runtime import native
@@ -225,6 +225,27 @@ def test_errors_name_the_same_place() -> None:
         messages.append(found.value.diagnostics[0].message)
     assert messages[0] == messages[1] and "128" in messages[0]
     np.testing.assert_array_equal(run(x, np.array([0, 5, 127]), w).y, x[:, 0])
+
+
+def test_items_without_bytes() -> None:
+    """A tensor of no elements has the same place for every item."""
+    model = ricci.parse("""
+        import linalg, math;
+        graph main {
+            @input { x: real[b|100000, 128, 128]; e: real[b, 0]; w: real[128, 128]; }
+            @output { y: real[b, 128, 128]; z: real[b]; }
+            @compose {
+                y = linalg.matmul(x, w);
+                z = math.sum_reduce{axes=[1], squeeze=true}(e);
+            }
+        }""")
+    assert is_by_items(model)
+    steps = [a.step for a in all_actions(program_of(model).actions) if isinstance(a, Point)]
+    assert None not in steps, "none is chosen from a table"
+    x, w = np.ones((300, 128, 128), np.float32), np.ones((128, 128), np.float32)
+    y, z = model.compile()(x, np.ones((300, 0), np.float32), w)
+    np.testing.assert_array_equal(y, np.full_like(x, 128))
+    np.testing.assert_array_equal(z, np.zeros(300, np.float32))
 
 
 def test_ahead_of_time(tmp_path: Path) -> None:

@@ -148,3 +148,33 @@ def test_random_convolutions() -> None:
         case.check()
         parts += len(terms_of(case.model())) > 1
     assert parts > 25
+
+
+CORRELATION = """
+operator correlate {
+    @input { x: real[c, n]; w: real[o, c, k]; }
+    @output { y: real[o, n]; }
+    @lower { y[m, i] += w[m, q, j] * x[q, |i + j|], m < o, i < n, q < c, j < k; }
+}
+graph main {
+    @input { x: real[4, 1000000]; w: real[4, 4, TERMS]; }
+    @output { y: real[4, 1000000]; }
+    @compose { y = correlate(x, w); }
+}
+"""
+"""Windows that reach outside at one end alone."""
+
+
+@pytest.mark.parametrize("terms", [3, 64, 4096])
+def test_results_are_not_looked_at_one_by_one(terms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    places = margins._places
+
+    def counted(*given: int) -> range:
+        looked.append(given)
+        return places(*given)
+
+    monkeypatch.setattr(margins, "_places", counted)
+    model = ricci.parse(CORRELATION.replace("TERMS", str(terms)))
+    assert len(lower(model.graph, {}, Types()).kernels) == 1
+    assert len(looked) == (terms if terms < 100 else 0)

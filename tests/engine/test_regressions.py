@@ -14,6 +14,8 @@ import ricci
 from ricci.ir.text import parse_graph
 from ricci.runtime.executable import compile_graph
 
+from .networks import weigh
+
 _ROOT = Path(__file__).parents[2]
 
 # Faults end the process, so that this runs in one of its own.
@@ -243,3 +245,31 @@ def test_what_is_multiplied_by_zero_keeps_its_guards(target: str, place: str) ->
     """)
     found = compile_graph(graph, target=target)(np.ones(3, np.float32), np.zeros(1, np.int64))
     assert found.tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "padding", "result"), [(32, 32, 2, 16), (16, 16, 4, 10), (64, 9, 2, 5)]
+)
+def test_every_second_element_with_channels_next_to_one_another(
+    channels: int, size: int, padding: int, result: int
+) -> None:
+    """Windows of elements two apart that move on by two: those between count for nothing, and the
+    others were read as if they were next to one another, where vectors lie along channels."""
+    model = ricci.parse(f"""
+        import layer;
+        graph main {{
+            @input {{ x: real[2, 4, {size}, {size}]; }}
+            @output {{ y: real[2, 32, {result}, {result}]; }}
+            @compose {{
+                v = layer.conv{{channels={channels}, size=1, use_bias=false}}(x);
+                y = layer.conv{{
+                    channels=32, size=3, stride=2, padding={padding}, dilation=2, use_bias=false
+                }}(v);
+            }}
+        }}""")
+    weigh(model)
+    x = np.random.default_rng(0).standard_normal((2, 4, size, size)).astype(np.float32)
+    expected = model.compile(target="interpreter")(x)
+    for threads in (1, 2):
+        found = model.compile(threads=threads)(x)
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-5 * np.abs(expected).max())

@@ -137,12 +137,12 @@ Kernel = Reduce | Scatter | Fill | Group
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
     """Lets `item`, which has no bytes of its own, stand for `pack[index]` from here on; or for what
-    is `index` times `step` bytes behind `pack[0]`, if a step is given."""
+    is `index` times `step` bytes behind the only one of the pack, if a step is given."""
 
     item: Tensor
     pack: tuple[Tensor, ...]
     index: Tensor
-    step: int = 0
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,9 +3,10 @@
 Requires: kernels in their final form, and the strides of tensors that are not row-major. Ensures: a
 sum of products over large windows, each over one map of its own, of which many reach beyond an end,
 is done together with a copy of that map, zero outside: map by map, so that the copy stays in the
-cache. Does not: touch sums in which an element has a part for several indices besides (they have
-code of their own), maps whose rows are not contiguous, those that are done side by side
-(`side_by_side`), or sizes that are not known.
+cache. If a dimension has few results, some at a time are summed without the terms that are outside
+for all of them, and the copy has what these reach. Does not: touch sums in which an element has a
+part for several indices besides (they have code of their own), maps whose rows are not contiguous,
+those that are done side by side (`side_by_side`), or sizes that are not known.
 
 Example: 7 by 7 neighbours in each of 384 channels of 14 by 14 elements: of 14 rows in a channel
 eight are complete.
@@ -83,8 +84,9 @@ def _with_copy(found: Windows) -> Group:
     kept = found.access.subscripts[: -len(lines)]
     element: Expr = replace(found.access, subscripts=(*kept, *map(Subscript, places)))
     tests = [t for p, x in zip(places, lines, strict=True) for t in _tests(p, x)]
-    inside = reduce(lambda a, b: Binary("and", a, b), tests)
-    element = Select(inside, element, Const(0, tensor.dtype))
+    if tests:
+        inside = reduce(lambda a, b: Binary("and", a, b), tests)
+        element = Select(inside, element, Const(0, tensor.dtype))
     moved = [shapes.sub(x.subscript.index, integer(x.first)) for x in lines]
     read = Access(copied, tuple(map(Subscript, (*found.maps, *moved))), found.access.span)
     values = tuple(rebuild(v, lambda x: read if x == found.access else x) for v in kernel.values)

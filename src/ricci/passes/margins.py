@@ -80,33 +80,35 @@ def _parts(kernel: Reduce) -> list[Kernel]:
     if not _is_sum(kernel):
         return []
     sides = list(_sides(kernel))
-    whole = points_of((*kernel.domain, *kernel.reduced)) + _READ * _common(kernel, ())
+    own = {s.own for s in sides}
+    whole = _cost(kernel, (), own) - _START
     best, chosen = 0.0, list[_Side]()
     for count in range(1, len(sides) + 1):
         for some in itertools.combinations(sides, count):
-            saved = _WORTH * whole - _cost(kernel, some)
+            saved = _WORTH * whole - _cost(kernel, some, own)
             if saved > best:
                 best, chosen = saved, list(some)
     return list(_split(kernel, chosen)) if chosen else []
 
 
-def _cost(kernel: Reduce, sides: Sequence[_Side]) -> float:
-    """What all parts take, counted in terms."""
+def _cost(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) -> float:
+    """What all parts take, counted in terms; `own` are the indices of places of windows."""
     points = points_of((*kernel.domain, *kernel.reduced))
     left = math.prod(s.points / s.all_points for s in sides)
     parts = math.prod(len(s.parts) for s in sides)
-    return points * left + _START * parts + _READ * _common(kernel, sides)
+    return points * left + _START * parts + _READ * _common(kernel, sides, own)
 
 
-def _common(kernel: Reduce, sides: Sequence[_Side]) -> float:
+def _common(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) -> int:
     """How many elements all parts read that depend on no place of a window."""
     terms = {s.term: sum(p.terms for p in s.parts) for s in sides}
-    along = {s.own for s in _sides(kernel)}
     found = [set(free_indices(a)) for a in accesses(*kernel.values)]
-    return max(
-        (math.prod(terms.get(i, extent(i)) for i in own) for own in found if along.isdisjoint(own)),
-        default=0.0,
+    counts = (
+        math.prod(terms.get(i, extent(i)) for i in used)
+        for used in found
+        if not any(i in own for i in used)
     )
+    return max(counts, default=0)
 
 
 def _is_sum(kernel: Reduce) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...dtypes import DType
 from ...ir.nodes import Access, Binary, Cast, Const, Expr, Index, Local, Remap, Subscript
 from ...ir.rewrite import nodes_through_locals
 from ...ir.shapes import as_int
@@ -17,6 +18,8 @@ from .target import Target
 if TYPE_CHECKING:
     from .emit import Frame, Point
 
+_WIDE = (DType.INT, DType.INT64)
+"""Integers that do not wrap, as they are cast."""
 _MOST = {16: 4, 8: 3}
 """Vectors that lanes may lie in, by the lanes of one: elements one by one would take less time to
 find than their places in more."""
@@ -123,10 +126,8 @@ def spread_of(
 
 
 def _parts(subscript: Subscript) -> tuple[Expr, ...]:
-    rule = subscript.rule
-    return (subscript.index, rule.below, rule.above) if isinstance(rule, Remap) else (
-        subscript.index,
-    )  # fmt: skip
+    index, rule = subscript.index, subscript.rule
+    return (index, rule.below, rule.above) if isinstance(rule, Remap) else (index,)
 
 
 def _depend(exprs: tuple[Expr, ...], index: Index) -> bool:
@@ -147,7 +148,7 @@ def _reach(expr: Expr, index: Index, steps: int) -> int | None:
     match expr:
         case Local():
             return _reach(expr.value, index, steps)
-        case Cast() if expr.operand.dtype.is_int:
+        case Cast() if expr.dtype in _WIDE and expr.operand.dtype in _WIDE:
             return _reach(expr.operand, index, steps)
         case _ if expr is index:
             return steps

@@ -182,9 +182,9 @@ class _ImageBuilder:
                 case Point():
                     slots = tuple(self._places[t] for t in (action.index, *action.pack))
                     number = self._places[action.item].number
-                    self._rows.append(
-                        Step("point", action.item.name, slots, chunks=action.step, target=number)
-                    )
+                    by_step, step = action.step is not None, action.step or 0
+                    name = action.item.name
+                    self._rows.append(Step("point", name, slots, "", step, by_step, target=number))
                 case Stop():
                     self._rows.append(Step("stop", ""))
                 case _:

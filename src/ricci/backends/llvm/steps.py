@@ -48,11 +48,11 @@ class Step:
     the symbol with `.count` tells the chunks. A `jump` goes on at step `target`; `unless` does so
     if the bool at its first slot is false; `back` does, and counts the turns of a loop, unless
     that is `shared`: known to end. A `point` lets the entries `places` (step and slot) of tables
-    point to one of the slots after the first, which holds its number; or, if there are `chunks`,
-    so many bytes times that number behind the second. A `stop` ends the run if a check of a step
-    before it has failed. `number` is that of the kernel in the program, and `template` the kind of
-    its code. `room` says from which byte of the arena to which there is nothing meanwhile, and
-    behind which.
+    point to one of the slots after the first, which holds its number; or, if the second is
+    `shared` by all items, so many bytes as there are `chunks`, times that number, behind it. A
+    `stop` ends the run if a check of a step before it has failed. `number` is that of the kernel
+    in the program, and `template` the kind of its code. `room` says from which byte of the arena
+    to which there is nothing meanwhile, and behind which.
     """
 
     kind: StepKind

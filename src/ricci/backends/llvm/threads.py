@@ -222,7 +222,9 @@ point:
   %i = load i64, ptr %i.cell
   %step.p = getelementptr i64, ptr %row, i64 3
   %step.n = load i64, ptr %step.p
-  %is.pack = icmp eq i64 %step.n, 0
+  %steps.p = getelementptr i64, ptr %row, i64 4
+  %steps.n = load i64, ptr %steps.p
+  %is.pack = icmp eq i64 %steps.n, 0
   %i.pack = select i1 %is.pack, i64 %i, i64 0
   %i2 = add i64 %i.pack, 2
   %item.p = getelementptr i64, ptr %table, i64 %i2

@@ -451,7 +451,9 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
 
 
 def _may_read_in_place(f: Filter, access: Access) -> bool:
-    """Whether elements lack only beyond the ends along the filter."""
+    """Whether elements lack only beyond the ends along the filter, and each one counts."""
+    if f.line.unit * f.row.unit > 1:
+        return False
     axes = (f.line.dimension, f.row.dimension)
     shape = shape_of(access.tensor.shape)
     parts = zip(access.subscripts, shape, strict=True)
