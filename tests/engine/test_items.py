@@ -97,6 +97,7 @@ def test_items_by_themselves(result: str, text: str) -> None:
         ("n, k", "y[i,j] += x[l,j], i < n, j < k, l < n;"),
         ("n, k", "y[i,j] += x[l,j] * x[i,j], i < n, j < k, l < n;"),
         ("n*2, k", "y[i+n*r,j] = x[i,j], i < n, j < k, r < 2;"),
+        ("n*2, k", "y[i,j] = x[i,j], i < n, j < k;"),
         ("k, n", "y[j,i] = x[i,j], i < n, j < k;"),
         ("k", "y[j,] += x[i,j], i < n, j < k;"),
     ],

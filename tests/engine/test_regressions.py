@@ -35,6 +35,21 @@ np.testing.assert_allclose(run(*inputs), want(*inputs), 1e-4, 1e-4)
 """
 
 
+def check_fenced(text: str, at_end: bool) -> None:
+    """Compare a model with the definition, with arguments beside pages that nobody may read."""
+    command = [sys.executable, "-c", _FENCED, text, str(at_end)]
+    paths = os.pathsep.join([str(_ROOT), *sys.path])
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect")
 @pytest.mark.parametrize("at_end", [False, True])
 def test_masked_reads_stay_in_the_input(at_end: bool) -> None:
@@ -52,17 +67,7 @@ def test_masked_reads_stay_in_the_input(at_end: bool) -> None:
             }
         }
     """
-    command = [sys.executable, "-c", _FENCED, text, str(at_end)]
-    paths = os.pathsep.join([str(_ROOT), *sys.path])
-    done = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    check_fenced(text, at_end)
 
 
 @pytest.mark.parametrize("size", [1, 37])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -11,26 +12,33 @@ import pytest
 import ricci
 
 from .running import runnable_targets
+from .test_regressions import check_fenced
 
 PICKS = re.compile(r"vperm(i2|t2)?(ps|d)\b")
 GATHERS = re.compile(r"gather")
 
 
-def rows(
-    place: str, size: int, count: int, kind: str = "real", term: str = "x[r, {}]"
-) -> ricci.Model:
-    """Of 12 rows of so many elements, those at places that depend on `i`."""
-    return ricci.parse(f"""
+def text_of_rows(
+    place: str, size: int, count: int, kind: str = "real", term: str = "x[r, {}]", height: int = 12
+) -> str:
+    """A graph of, of rows of so many elements, those at places that depend on `i`."""
+    return f"""
         operator pick {{
             @input {{ x: {kind}[h, w]; }}
             @output {{ y: {kind}[h, {count}]; }}
             @lower {{ y[r, i] = {term.format(place)}, r < h, i < {count}; }}
         }}
         graph main {{
-            @input {{ x: {kind}[12, {size}]; }}
-            @output {{ y: {kind}[12, {count}]; }}
+            @input {{ x: {kind}[{height}, {size}]; }}
+            @output {{ y: {kind}[{height}, {count}]; }}
             @compose {{ y = pick(x); }}
-        }}""")
+        }}"""
+
+
+def rows(
+    place: str, size: int, count: int, kind: str = "real", term: str = "x[r, {}]"
+) -> ricci.Model:
+    return ricci.parse(text_of_rows(place, size, count, kind, term))
 
 
 def check(model: ricci.Model, size: int, dtype: type = np.float32, **options: str) -> None:
@@ -94,3 +102,17 @@ def test_gathered(place: str) -> None:
     """Places that become less."""
     text = text_of(rows(place, 90, 126), "x86-64-v4")
     assert GATHERS.search(text) and not PICKS.search(text)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect")
+@pytest.mark.parametrize("at_end", [False, True])
+@pytest.mark.parametrize(
+    ("place", "size", "count"),
+    [
+        ("(16 * i + 4) / 7", 512, 224),
+        ("|(5 * i) / 7 + 2 <> 0 : w - 1|", 90, 126),
+        ("(5 * i) / 7", 90, 125),
+    ],
+)
+def test_vectors_stay_in_the_row(place: str, size: int, count: int, at_end: bool) -> None:
+    check_fenced(text_of_rows(place, size, count, height=1), at_end)

@@ -56,8 +56,9 @@ def compile_graph(
 
     `target` is "cpu", "interpreter", or a processor that this one can stand for
     (`backends.llvm.targets`). A graph is compiled once, for all sizes that its symbols can
-    have; only where one has no upper bound, or one beyond the memory, for each choice of sizes when
-    it first occurs. `strided` compiles for each choice of strides too, instead of copying arrays
+    have; only where one has no upper bound, or one beyond the memory (and no batch is done item by
+    item), for each choice of sizes when it first occurs. `strided` compiles for each choice of
+    strides too, instead of copying arrays
     that are not contiguous. `options` say how kernels are computed (`Options`, or what stands for
     them). A `graph` without operations has them in `whole`. Raises `Error` E0801 for an argument
     that is not one of the choices, E0901 for a tensor larger than the memory.
