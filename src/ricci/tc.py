@@ -32,8 +32,8 @@ from .ir.text_print import format_expr
 from .records import cached_property
 from .runtime.arguments import Array, PortInfo, to_numpy, to_write
 from .runtime.executable import Executable, check_execution, compile_graph
-from .runtime.native import check_shapes
 from .runtime.options import Options, as_options
+from .runtime.signature import check_shapes
 from .runtime.tuning import Progress, tune
 from .runtime.tuning_result import Tuned
 

@@ -24,7 +24,7 @@ from ricci.passes.memory import Stay
 from ricci.passes.pipeline import lower
 from ricci.passes.views import copied
 from ricci.runtime.executable import compile_graph
-from ricci.runtime.native import with_state
+from ricci.runtime.signature import with_state
 
 from ..ahead import Failed
 from ..ahead import Model as Built

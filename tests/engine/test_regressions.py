@@ -50,7 +50,6 @@ def check_fenced(text: str, at_end: bool) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="mprotect")
 @pytest.mark.parametrize("at_end", [False, True])
 def test_masked_reads_stay_in_the_input(at_end: bool) -> None:
     """LLVM took the first tap's read out of a masked multiply-add, and left the mask there."""

@@ -15,7 +15,7 @@ from ricci.passes.machine import Machine
 from ricci.passes.memory import Stay, _room, size_of
 from ricci.passes.pipeline import lower
 from ricci.runtime.instance import own_bytes
-from ricci.runtime.native import with_state
+from ricci.runtime.signature import with_state
 from ricci.runtime.tuning_kernel import Subject
 
 from .networks import Network

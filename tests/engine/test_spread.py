@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -104,7 +103,6 @@ def test_gathered(place: str) -> None:
     assert GATHERS.search(text) and not PICKS.search(text)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="mprotect")
 @pytest.mark.parametrize("at_end", [False, True])
 @pytest.mark.parametrize(
     ("place", "size", "count"),

@@ -37,9 +37,9 @@ from ..passes.specialise import specialise
 from ..records import dataclass, replace
 from ..runtime import tuning_file
 from ..runtime.instance import Loaded, Weights, most_steps
-from ..runtime.native import with_state
 from ..runtime.options import Options
 from ..runtime.pool import this_machine
+from ..runtime.signature import with_state
 from ..runtime.variables import VariableValues
 from .conditions import Cells, Conditions
 from .interface import Interface, Parameter, describe

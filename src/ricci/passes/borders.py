@@ -21,11 +21,10 @@ from functools import reduce
 from ..ir import shapes
 from ..ir.loops import Action, Group, Reduce
 from ..ir.nodes import ZERO, Access, Binary, Const, Expr, Index, Select, Subscript, Tensor, integer
-from ..ir.rewrite import Replaceable, rebuild
-from ..records import dataclass, replace
-from .fuse import substitute_kernel
-from .map_windows import Line, Windows, map_to, windows_of
-from .partial import points_of
+from ..ir.rewrite import rebuild
+from ..records import replace
+from .map_windows import Line, Part, Windows, map_to, windows_of
+from .partial import only, points_of
 from .rows import extent
 from .side_by_side import may_be_side_by_side
 
@@ -96,32 +95,24 @@ def _with_copy(found: Windows) -> Group:
     return Group(kernel.name, found.maps, (copy, *some), (copied,), span=kernel.span)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Some results of a dimension, and the terms that are inside for any of them."""
-
-    results: range
-    terms: range
-
-    @property
-    def cost(self) -> int:
-        return len(self.terms) * (len(self.results) + _LOADS)
+def _cost(part: Part) -> int:
+    return len(part.terms) * (len(part.results) + _LOADS)
 
 
-def _best_parts(line: Line) -> list[_Part]:
+def _best_parts(line: Line) -> list[Part]:
     """The results of a dimension in parts that together take little; all at once, in tiles, if that
     is hardly more."""
     count, terms = extent(line.own), range(extent(line.term))
-    whole = sum(_Part(r, terms).cost for r in _pieces(count, _MOST_ROWS))
+    whole = sum(_cost(Part(r, terms)) for r in _pieces(count, _MOST_ROWS))
     found = [
-        [_Part(r, _inside(line, r)) for r in _pieces(count, most)]
+        [Part(r, _inside(line, r)) for r in _pieces(count, most)]
         for most in range(_LEAST_ROWS, _MOST_ROWS + 1)
         if count <= most * _MOST_PARTS
     ]
-    best = min(found, key=lambda parts: sum(p.cost for p in parts), default=[])
-    if best and sum(p.cost for p in best) <= _WORTH * whole:
+    best = min(found, key=lambda parts: sum(map(_cost, parts)), default=[])
+    if best and sum(map(_cost, best)) <= _WORTH * whole:
         return best
-    return [_Part(range(count), terms)]
+    return [Part(range(count), terms)]
 
 
 def _pieces(count: int, most: int) -> Iterator[range]:
@@ -138,7 +129,7 @@ def _inside(line: Line, results: range) -> range:
     return range(found[0], found[-1] + 1) if found else range(1)
 
 
-def _reached(line: Line, parts: Sequence[_Part]) -> Line:
+def _reached(line: Line, parts: Sequence[Part]) -> Line:
     """What all parts reach of a dimension."""
     ends = [
         line.place(i, j)
@@ -149,19 +140,11 @@ def _reached(line: Line, parts: Sequence[_Part]) -> Line:
     return replace(line, first=min(ends), last=max(ends))
 
 
-def _some(sums: Reduce, line: Line, part: _Part) -> Reduce:
+def _some(sums: Reduce, line: Line, part: Part) -> Reduce:
     """The sums of one part."""
     if len(part.results) == extent(line.own) and len(part.terms) == extent(line.term):
         return sums
-    own = Index(line.own.name, integer(len(part.results)), line.own.span)
-    term = Index(line.term.name, integer(len(part.terms)), line.term.span)
-    known: dict[Replaceable, Expr] = {
-        line.own: shapes.add(own, integer(part.results[0])),
-        line.term: shapes.add(term, integer(part.terms[0])),
-    }
-    domain = tuple(own if i is line.own else i for i in sums.domain)
-    reduced = tuple(term if i is line.term else i for i in sums.reduced)
-    return replace(substitute_kernel(sums, known, domain), reduced=reduced)
+    return only(sums, {line.own: part.results, line.term: part.terms})[0]
 
 
 def _tests(place: Expr, line: Line) -> Iterator[Expr]:

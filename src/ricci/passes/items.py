@@ -2,8 +2,8 @@
 
 Requires: a verified graph. Ensures: if all that it makes in a call is made item by item, of
 weights that are read soon next to what is computed with them, `open_batch` names the size of the
-batch, and `over_items` makes actions of those for a batch of one. Does not: look at graphs
-with control flow, or with other open sizes.
+batch, and `Items` makes a program for it of that for a batch of one. Does not: look at graphs with
+control flow, or with other open sizes.
 
 All sizes of a graph for one item are numbers, so it has layouts, constants and tiles of its own,
 and what it keeps between kernels is small.
@@ -29,18 +29,20 @@ from ..ir.nodes import (
     Operation,
     Symbol,
     Tensor,
+    integer,
 )
 from ..ir.rewrite import (
     Replaceable,
     accesses,
     children,
     expressions,
+    free_indices,
     free_symbols,
     substitute,
     tensors_read,
     walk,
 )
-from ..ir.shapes import affine, as_int, simplify
+from ..ir.shapes import affine, as_int, interval, mul, simplify, sub
 from ..records import dataclass, replace
 from .control_state import store
 
@@ -132,15 +134,9 @@ class _Batch:
             return False
         if first.index is index:
             return rows == count
-        factors, least = affine(first.index) or ({}, -1)
-        if count > 1 or factors.pop(index, 0) != rows or least < 0:
-            return False
-        ends = [
-            least + factor * ((as_int(i.extent) or 0) - 1) if isinstance(i, Index) else -1
-            for i, factor in factors.items()
-        ]
-        most = least + sum(e - least for e in ends)
-        return all(e >= least for e in ends) and most < rows
+        rest = simplify(sub(first.index, mul(index, integer(rows))))
+        low, high = interval(rest)
+        return count == 1 and index not in free_indices(rest) and low >= 0 and high < rows
 
     def _is_computed(self, assignment: Assignment, index: Index) -> bool:
         """Whether an index is anywhere but in the first subscript of what has items."""

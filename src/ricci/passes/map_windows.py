@@ -43,6 +43,14 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Some results along a dimension, and the terms that are inside for any of them."""
+
+    results: range
+    terms: range
+
+
+@dataclass(frozen=True, slots=True)
 class Windows:
     """A sum of products over windows of `access`, or their extremes: `maps` are plain subscripts of
     it, the others are `lines`."""

@@ -17,12 +17,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
-from ..ir.nodes import ONE, ZERO, Access, Expr, Index, Skip, Subscript, Tensor, integer
-from ..ir.rewrite import Replaceable, accesses, free_indices
+from ..ir.nodes import ONE, ZERO, Access, Expr, Index, Skip, Subscript, Tensor
+from ..ir.rewrite import accesses, free_indices
 from ..records import dataclass, replace
-from .fuse import substitute_kernel
-from .map_windows import map_to
-from .partial import points_of
+from .map_windows import Part, map_to
+from .partial import only, points_of
 from .rows import extent, is_known
 from .siblings import has_reuse
 
@@ -46,33 +45,23 @@ def split_margins(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Results and terms along a dimension: the first and the number of each."""
-
-    result: int
-    results: int
-    term: int
-    terms: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Side:
     """A dimension of windows, and its parts in order."""
 
     own: Index | None
     """`None` if there is one result alone."""
     term: Index
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
 
     @property
     def points(self) -> int:
         """The results times terms of all parts."""
-        return sum(p.results * p.terms for p in self.parts)
+        return sum(len(p.results) * len(p.terms) for p in self.parts)
 
     @property
     def all_points(self) -> int:
         """The same without parts."""
-        return extent(self.term) * sum(p.results for p in self.parts)
+        return extent(self.term) * sum(len(p.results) for p in self.parts)
 
 
 def _parts(kernel: Reduce) -> list[Kernel]:
@@ -101,7 +90,7 @@ def _cost(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) 
 
 def _common(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) -> int:
     """How many elements all parts read that depend on no place of a window."""
-    terms = {s.term: sum(p.terms for p in s.parts) for s in sides}
+    terms = {s.term: sum(len(p.terms) for p in s.parts) for s in sides}
     found = [set(free_indices(a)) for a in accesses(*kernel.values)]
     counts = (
         math.prod(terms.get(i, extent(i)) for i in used)
@@ -157,7 +146,7 @@ def _side(kernel: Reduce, subscript: Subscript, size: int) -> _Side | None:
     for begin, end in itertools.pairwise(cuts):
         # one is out of range, as that is found to be, if there is none
         some = [j for j, places in enumerate(inside) if begin in places] or [0]
-        parts.append(_Part(begin, end - begin, some[0], some[-1] + 1 - some[0]))
+        parts.append(Part(range(begin, end), range(some[0], some[-1] + 1)))
     side = _Side(own, term, tuple(parts))
     return side if side.points < side.all_points else None
 
@@ -176,35 +165,22 @@ def _split(kernel: Reduce, sides: Sequence[_Side]) -> Iterator[Kernel]:
     """The kernels of the parts, each with the copy behind it."""
     target = kernel.targets[0]
     for parts in itertools.product(*(s.parts for s in sides)):
-        known: dict[Replaceable, Expr] = {}
-        new: dict[Index, Index] = {}
+        ranges: dict[Index, range] = {}
         for side, part in zip(sides, parts, strict=True):
+            ranges[side.term] = part.terms
             if side.own is not None:
-                known[side.own] = _some(side.own, part.result, part.results, new)
-            known[side.term] = _some(side.term, part.term, part.terms, new)
-        domain, reduced = (
-            tuple(new.get(i, i) for i in old if i in new or i not in known)
-            for old in (kernel.domain, kernel.reduced)
-        )
-        one = substitute_kernel(kernel, known, domain)
-        own = [_of_part(s.index, new, known) for s in target.subscripts]
+                ranges[side.own] = part.results
+        one, new = only(kernel, ranges)
+        own = [_of_part(s.index, new, ranges) for s in target.subscripts]
         shape = tuple(i.extent if isinstance(i, Index) else ONE for i in own)
         tensor = Tensor(f"{target.tensor.name}'", target.dtype, shape)
         made = Access(tensor, tuple(map(Subscript, own)), target.span)
-        yield replace(one, targets=(made,), reduced=reduced)
-        yield map_to(one.targets[0], domain, made, kernel)
+        yield replace(one, targets=(made,))
+        yield map_to(one.targets[0], one.domain, made, kernel)
 
 
-def _some(index: Index, first: int, count: int, new: dict[Index, Index]) -> Expr:
-    """So many values of an index: the first one, or the sum of it and a new index."""
-    if count == 1:
-        return integer(first)
-    new[index] = Index(index.name, integer(count), index.span)
-    return shapes.add(new[index], integer(first))
-
-
-def _of_part(place: Expr, new: Mapping[Index, Index], known: Container[Replaceable]) -> Expr:
+def _of_part(place: Expr, new: Mapping[Index, Index], some: Container[Index]) -> Expr:
     """The subscript of a target in a tensor of a part alone."""
-    if not isinstance(place, Index) or (place in known and place not in new):
+    if not isinstance(place, Index) or (place in some and place not in new):
         return ZERO
     return new.get(place, place)

@@ -12,13 +12,25 @@ Example: the sum of 2**20 elements is that of 16 sums of 2**16.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
-from ..ir.nodes import Access, Binary, Const, Expr, Index, Local, Subscript, Tensor, integer
+from ..ir.nodes import (
+    ZERO,
+    Access,
+    Binary,
+    Const,
+    Expr,
+    Index,
+    Local,
+    Subscript,
+    Tensor,
+    integer,
+)
 from ..ir.rewrite import Replaceable, accesses, substitute
 from ..records import replace
+from .fuse import substitute_kernel
 from .siblings import has_reuse
 
 MOST_POINTS = 3
@@ -102,6 +114,20 @@ def _is_tall(access: Access, kernel: Reduce) -> bool:
 def points_of(indices: Sequence[Index]) -> int:
     """How many points there are; 0 if that is not known."""
     return math.prod(shapes.as_int(i.extent) or 0 for i in indices)
+
+
+def only(kernel: Reduce, ranges: Mapping[Index, range]) -> tuple[Reduce, dict[Index, Index]]:
+    """The kernel for some values of indices of its domain and of reduced ones, and the new indices
+    for them; of which there is one value alone, that is a number, and there is no index."""
+    new = {i: Index(i.name, integer(len(r)), i.span) for i, r in ranges.items() if len(r) > 1}
+    known: dict[Replaceable, Expr | Tensor] = {
+        i: shapes.add(new.get(i, ZERO), integer(r[0])) for i, r in ranges.items()
+    }
+    domain, reduced = (
+        tuple(new.get(i, i) for i in old if i in new or i not in ranges)
+        for old in (kernel.domain, kernel.reduced)
+    )
+    return replace(substitute_kernel(kernel, known, domain), reduced=reduced), new
 
 
 def in_parts(kernel: Reduce, first: Index, count: int) -> list[Kernel]:

@@ -19,9 +19,9 @@ from ..ir.nodes import Graph, Symbol
 from ..ir.text_loops import format_program
 from ..passes.pipeline import lower
 from ..records import replace
-from .native import has_bounds, with_state
 from .options import target_for
 from .pool import this_machine, thread_count
+from .signature import has_bounds, with_state
 
 
 def show_stage(

@@ -20,9 +20,9 @@ from ..stored import Stored
 from . import tuning_file
 from .arguments import Array, Inputs
 from .engine import Interpreter
-from .native import check_shapes, has_bounds, strides_of, with_state
 from .options import target_for
 from .pool import this_machine
+from .signature import check_shapes, has_bounds, strides_of, with_state
 from .tuning_kernel import Subject
 from .variables import VariableValues
 
