@@ -49,6 +49,9 @@ _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
 """Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
+_STREAMED, _FEW = 12.0, 8
+"""The same of those in place that more than so many rows meet, read a few at a time, by a core on a
+mesh: each is on a page of its own, and the rows that meet it do not wait as long."""
 _WAITED_PANELS, _ASKED_PANELS = 8.0, 2.0
 """The same of prepared ones for several rows of tiles, where vectors are done in halves: the first
 row waits for them; and if all rows have asked for them before, see `has_room_to_ask`."""
@@ -84,6 +87,12 @@ _FROM_L2 = {False: 0.3, True: 0.7}
 is wide."""
 _DEEP_L2 = {"prepared": 0.15, "packed": 0.6}
 """The same of deep blocks, whose rows stay in the first cache."""
+_FEW_DEEP, _WAITED_L2 = 6, 1.0
+"""Rows of tiles of deep blocks that compute as long as the next vector of columns takes to come
+from the second cache of a core on a mesh; and the same of tiles with fewer."""
+_ON_SAME_LINES, _WAYS = 8.0, 8
+"""Cycles per vector of columns in place that lie whole pages apart, where a core on a mesh brings
+them from the second cache for every row of tiles; and how many of them the first cache keeps."""
 _FROM_L3 = {False: 2.0, True: 8.0}
 """Cycles for a vector of packed columns that do not stay in the second cache, which the rows of a
 tile share, by whether vectors are longer than 32 bytes."""
@@ -210,15 +219,21 @@ class Costs:
             # short stretches, each of another page, come from memory more slowly; then all is near
             once = columns * depth / plan.lanes
             first = np.where(columns * self.bytes < PAGE, 1.5, 1.0)
-            return cycles + _FAR_PANELS * first * once + 0.2 * (read - once)
+            each = _STREAMED if target.on_mesh and self.rows > _FEW else _FAR_PANELS
+            return cycles + each * first * once + 0.2 * (read - once)
         far = (size := self.columns * depth * self.bytes) > target.l2 // 2
         line = 64 / self.bytes
         if plan.vector_source == "direct":
             farther = 0.6 if target.long else 0.9
             each = _ROW_IN_PLACE if target.is_fed and self.rows == 1 else _COLUMNS_IN_PLACE
-            cycles = cycles + read * (farther if far else each)
+            each = farther if far else each
+            if target.on_mesh and _are_on_same_lines(plan, self.strides):
+                each = _ON_SAME_LINES
+            cycles = cycles + read * each
         else:
             each = _DEEP_L2[plan.vector_source] if plan.is_deep else _FROM_L2[target.wide]
+            if plan.is_deep and target.on_mesh and plan.rows < _FEW_DEEP:
+                each = _WAITED_L2
             again = (read * plan.lanes - columns * depth) / line * each
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)
             cycles = cycles + np.where(near, 0.0, again)
@@ -402,6 +417,13 @@ def _drive_out_each_other(plan: Plan, strides: Strides, target: Target) -> bool:
     step = abs(step_of(plan.vector, plan.depth.indices, strides))
     apart = math.gcd(step * plan.form.dtype.numpy().itemsize, target.l2 // 8)
     return plan.depth.most * max(apart, LINE) > target.l2 // 2
+
+
+def _are_on_same_lines(plan: Plan, strides: Strides) -> bool:
+    """Whether the lines of a panel of columns, read in place, fall on so few lines of the first
+    cache that it does not keep them, since they lie whole pages apart."""
+    apart = step_of(plan.vector, plan.depth.indices, strides) * plan.form.dtype.numpy().itemsize
+    return apart % PAGE == 0 and plan.depth.most * plan.vectors > _WAYS
 
 
 def near_room(target: Target) -> int:

@@ -257,7 +257,7 @@ def may_be_deep(
     cache at most."""
     many = broadcast.extent > _FEW and depth.extent > _exact(broadcast, depth)
     rows = broadcast.extent * depth.extent * form.dtype.numpy().itemsize
-    return many and target.is_fed and source == "direct" and rows <= _MOST_DEEP
+    return many and target.wide and source == "direct" and rows <= _MOST_DEEP
 
 
 def sources_of(

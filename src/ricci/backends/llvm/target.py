@@ -133,6 +133,12 @@ class Target:
         return self.wide and self.near_l3
 
     @property
+    def on_mesh(self) -> bool:
+        """Whether a wide core shares the third cache with all others, so that it waits for what it
+        reads from there unless it is asked for long before."""
+        return self.wide and not self.near_l3
+
+    @property
     def long(self) -> bool:
         """Whether vectors are longer than 32 bytes."""
         return self.vector_bytes > 32

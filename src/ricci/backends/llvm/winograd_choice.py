@@ -19,12 +19,9 @@ from .window_cost import copying_of
 from .winograd_filter import TILE, Axis, Filter, find_filter
 from .winograd_plan import WinogradPlan, in_tiles, with_tile
 
-_GAIN = {False: 1.0, True: 1.05}
-"""How many times faster it must be, since sums and differences lose a bit, by whether a core is
-wide and not fed: where that is not so, other ways take longer than they are estimated."""
-_OTHERS = 1.09
-"""How many times as long as they are estimated other ways take where a core is fed: twelve layers
-of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products."""
+_OTHERS = {False: 1.0, True: 1.09}
+"""How many times as long as they are estimated other ways take, by whether a core is wide: twelve
+layers of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -50,6 +47,8 @@ _ROOM, _FED = {False: 1.75, True: _NEAR}, 1.2
 """How many times the cache an item may fill, by whether vectors are longer than 32 bytes: where
 they are not, products take so long that what does not stay is brought meanwhile. The same where a
 core is fed while it computes: what an item fills does not matter there up to that."""
+_MOST_HELD = 5 << 18
+"""Bytes that an item may fill at most: each thread takes so many, beside what is between kernels."""
 _KEPT = {False: 1.2, True: 1.0}
 """How many times the cycles sums of filters that are kept may take that items can make: they are 16
 elements in memory for nine."""
@@ -57,9 +56,9 @@ _MEMORY = 3.0
 """Bytes more of a constant that may be kept for each cycle that is saved."""
 _SPILLED = 4.0
 """Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
-_FASTER = {False: 32.0, True: 1.0}
-"""How many times as many, again, by whether a core is wide and the third cache is not near: else
-that gives several times as much in a cycle, while products go on."""
+_FASTER = {False: 32.0, True: 12.0}
+"""How many times as many, again, by whether a core is on a mesh: what comes again is brought while
+products go on."""
 _HALF = 1.5
 """The same of what takes more than half of the third cache, where vectors are done in halves."""
 _SLOWER = {False: 0.4, True: 1.0}
@@ -76,7 +75,7 @@ def choose_winograd(
     """The schedule that is done soonest, if clearly before `most` cycles; None if there is none."""
     if form.words is not None or not target.winograd:
         return None
-    most *= _OTHERS if target.is_fed else 1.0
+    most *= _OTHERS[target.wide]
     found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
@@ -85,10 +84,7 @@ def choose_winograd(
             continue
         for s, w, cycles in _ways(f, side, strides, target):
             kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
-            if (
-                cycles * _GAIN[target.wide and not target.is_fed] < most
-                and _more(w) < (most - cycles) * _MEMORY
-            ):
+            if cycles < most and _more(w) < (most - cycles) * _MEMORY:
                 found.append((cycles * kept, len(found), s))
     return min(found)[2] if found else None
 
@@ -103,7 +99,7 @@ def _ways(
 ) -> Iterator[tuple[Winograd, WinogradPlan, float]]:
     """Ways to compute it, and until when."""
     shapes = _shapes(extent_of(f.lane), target, f.form.dtype)
-    room = target.l2 * (_FED if target.is_fed else _ROOM[target.long])
+    room = min(target.l2 * (_FED if target.is_fed else _ROOM[target.long]), _MOST_HELD)
     for tall, wide in _blocks(f.line, f.row):
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
@@ -194,7 +190,7 @@ def _item(w: WinogradPlan, made: float, products: float, target: Target) -> floa
     if w.panels * bytes_of + held <= near:
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
-    faster = _FASTER[target.wide and not target.near_l3] if w.stays else _SLOWER[target.long]
+    faster = _FASTER[target.on_mesh] if w.stays else _SLOWER[target.long]
     if target.narrow and 2 * w.again > target.shared:
         faster = min(faster, _HALF)
     return cycles + brought / (_BYTES * faster)
