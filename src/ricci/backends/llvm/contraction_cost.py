@@ -155,7 +155,7 @@ class Costs:
         self.meets_far &= target.is_fed
         self.meets_far &= is_far(plan.broadcast, plan.depth, self.bytes, target)
         self.beside = rows_beside(plan, strides)
-        self.stretches = _STRETCH * _is_torn(plan, strides, target)
+        self.stretches = _STRETCH * is_torn(plan, strides, target)
         self.column = k * _reading(
             plan.vector_source, plan.vector, plan.panel, plan, strides, target
         )
@@ -443,7 +443,7 @@ def rows_beside(plan: Plan, strides: Strides) -> int:
     return plan.rows * bytes_of * (2 if clash else 1)
 
 
-def _is_torn(plan: Plan, strides: Strides, target: Target) -> bool:
+def is_torn(plan: Plan, strides: Strides, target: Target) -> bool:
     """Whether columns that are packed come from beyond the caches in stretches along them, each on
     another page."""
     operand = plan.vector

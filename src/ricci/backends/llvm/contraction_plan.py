@@ -22,6 +22,7 @@ from .contraction_cost import (
     estimate,
     is_by_lanes,
     is_far,
+    is_torn,
     near_room,
     reads_far,
     rows_beside,
@@ -55,6 +56,8 @@ _FEW = 8
 """With this many rows, time goes by reading the other operand."""
 _FEW_PANELS = 6
 """With so many panels of rows, it goes by bringing columns from beyond the caches."""
+_PAGES, _FEW_TILES = 64, 8
+"""Pages that a processor finds at once; and few tiles of rows, for which that matters."""
 _EXACT, _MORE_EXACT, _MOST_EXACT = 256, 224, 128
 """Terms that are added up one by one, at most: the more, the less exact the sum. All of a sum that
 is one run, since a second takes sums to memory and back; fewer of one that is several; fewest
@@ -241,10 +244,10 @@ def plans_of_sides(
 
 def _of_depths(plan: Plan, strides: Strides, target: Target) -> Iterator[Plan]:
     """A plan with blocks of so many k as are added up one by one, with as many as leave a panel of
-    columns in the first cache, with as many as leave one of rows there, and with as many as leave
-    room to ask for columns."""
+    columns in the first cache, with as many as leave one of rows there, with as many as leave room
+    to ask for columns, and with as many as lie on few pages."""
     yield plan
-    for other in (_near, _deep, _asking):
+    for other in (_near, _deep, _asking, _of_few_pages):
         found = other(plan, strides, target)
         if found is not None:
             yield found
@@ -399,6 +402,15 @@ def _asking(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     if 0 < over < most // 4:  # blocks have about so many
         depth = _blocked(plan.depth, most - over)
     return _with_blocks(replace(plan, depth=depth), strides, target)
+
+
+def _of_few_pages(plan: Plan, strides: Strides, target: Target) -> Plan | None:
+    """The plan in which columns that are packed, and come from a page of their own for each k, are
+    on no more of them than a core on a mesh finds at once, if only few rows make up for that."""
+    few = plan.broadcast.extent <= _FEW_TILES * plan.rows
+    if not (few and target.on_mesh and plan.depth.most > _PAGES and is_torn(plan, strides, target)):
+        return None
+    return _with_blocks(replace(plan, depth=_blocked(plan.depth, _PAGES)), strides, target)
 
 
 def is_across(form: Form, vector: Operand, lanes: int, strides: Strides) -> bool:

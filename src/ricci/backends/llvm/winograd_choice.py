@@ -48,7 +48,7 @@ _ROOM, _FED = {False: 1.75, True: _NEAR}, 1.2
 they are not, products take so long that what does not stay is brought meanwhile. The same where a
 core is fed while it computes: what an item fills does not matter there up to that."""
 _MOST_HELD = 5 << 18
-"""Bytes that an item may fill at most: each thread takes so many, beside what is between kernels."""
+"""Bytes that an item may fill at most: each thread takes them, beside what is between kernels."""
 _KEPT = {False: 1.2, True: 1.0}
 """How many times the cycles sums of filters that are kept may take that items can make: they are 16
 elements in memory for nine."""
