@@ -498,11 +498,15 @@ class LoopNest(ABC):
         return [vector_type(d, self.plan.lanes) for _ in range(cells) for d in self.dtypes]
 
     def _several(self, cells: list[Cell], totals: list[str], terms: list[Places]) -> list[str]:
-        """A few points of the reduction, one after the other, in every cell."""
+        """A few points of the reduction, one after the other, in every cell; where cells are so few
+        that each point would wait for the one before, every second one in sums of their own."""
         given = self.b, self.kernel.op, self.dtypes, self.plan.lanes
         watches = [Watch(*given) for _ in cells if len(terms) > 1]
-        for places in terms:
-            totals = self._terms(cells, totals, places, watches)
+        few = 2 * len(totals) <= self.frame.target.accumulators + 4 and len(terms) >= _FEW
+        sums = [totals, self._nothing(len(cells))] if self.is_sum and few else [totals]
+        for n, places in enumerate(terms):
+            sums[n % len(sums)] = self._terms(cells, sums[n % len(sums)], places, watches)
+        totals = self._added(*sums) if len(sums) > 1 else sums[0]
         if not watches or not watches[0].types:
             return totals
         size = len(self.dtypes)
@@ -554,12 +558,8 @@ class LoopNest(ABC):
 
     def _combined(self, point: Point, old: str, expr: Expr, dtype: DType) -> str:
         lanes = point.lanes
-        if (
-            self.kernel.op == "add"
-            and dtype.is_real
-            and isinstance(expr, Binary)
-            and expr.op == "mul"
-        ):
+        is_product = isinstance(expr, Binary) and expr.op == "mul"
+        if self.kernel.op == "add" and dtype.is_real and is_product:
             a, b = point.value(expr.lhs), point.value(expr.rhs)
             return Reals(self.b, dtype, lanes).fma(point.vector(a), point.vector(b), old)
         value = point.vector(point.value(expr))
