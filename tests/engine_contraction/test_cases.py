@@ -332,6 +332,7 @@ def test_a_panel_stays_in_the_first_cache_by_choice(rows: int) -> None:
 
 
 ZEN5 = replace(named("x86-64-v4"), cpu="znver5", l1=48 << 10, l2=1 << 20, cores=2)
+XEON = replace(ZEN5, cpu="sapphirerapids", l2=2 << 20)
 
 
 def test_tiles_are_chosen_with_their_blocks() -> None:
@@ -370,6 +371,28 @@ def test_prepared_rows_that_come_from_far_again_cost_time(cpu: str, across: bool
     plan = make_plan(form, {}, replace(ZEN5, cpu=cpu), case.constant)
     assert plan.across == across
     assert (plan.vector_source == "prepared") == (not across)
+
+
+def test_columns_from_far_away_are_packed_for_cores_on_a_mesh() -> None:
+    """Those of a few pages at a time; others read them where they are."""
+    case = matmul(64, 3136, 256)
+    form, given = find_form(case.kernel, {}), frozenset(case.inputs[:1])
+    assert form is not None
+    plan = make_plan(form, {}, ZEN5, given)
+    assert (plan.broadcast_source, plan.vector_source) == ("prepared", "direct")
+    packed = make_plan(form, {}, XEON, given)
+    assert (packed.broadcast_source, packed.vector_source) == ("prepared", "packed")
+    assert packed.depth.most <= 64
+
+
+@pytest.mark.parametrize(("columns", "source"), [(4096, "packed"), (4112, "direct")])
+def test_many_columns_on_the_same_lines_of_a_cache_are_packed_for_cores_on_a_mesh(
+    columns: int, source: str
+) -> None:
+    case = matmul(16, columns, 64)
+    form, given = find_form(case.kernel, {}), frozenset(case.inputs[:1])
+    assert form is not None
+    assert make_plan(form, {}, XEON, given).vector_source == source
 
 
 def test_few_rows_go_by_getting_columns() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm.contraction import follow, form_of
-from ricci.backends.llvm.contraction_cost import DEEP_APART
+from ricci.backends.llvm.contraction_cost import DEEP_APART, estimate
 from ricci.backends.llvm.contraction_plan import make_plan
 from ricci.backends.llvm.contraction_schedule import schedule_of, scheduled_plan
 from ricci.backends.llvm.schedule import Contraction, Source
@@ -25,6 +25,7 @@ from .test_random import narrow
 HOST = host()
 TARGETS = {"host": HOST, "32 bytes": narrow(HOST, 32), "16 bytes": narrow(HOST, 16)}
 ZEN5 = replace(named("x86-64-v4"), cpu="znver5", l1=48 << 10, l2=1 << 20, cores=2)
+XEON = replace(ZEN5, cpu="sapphirerapids", l2=2 << 20)
 
 
 def product(rows: int, columns: int, depth: int, dtype: DType, kind: str) -> Case:
@@ -99,16 +100,33 @@ def test_any_number_of_terms_is_cut_in_runs(depth: int) -> None:
     assert error(case, schedule, HOST) < 1e-15
 
 
-def test_rows_stay_in_the_first_cache_where_the_second_feeds_a_core() -> None:
+@pytest.mark.parametrize("target", [ZEN5, XEON], ids=["near", "on a mesh"])
+def test_rows_stay_in_the_first_cache_of_wide_cores(target: Target) -> None:
     case = matmul(1024, 1024, 1024)
     form = form_of(case.kernel, {})
     assert form is not None
-    plan = make_plan(form, {}, ZEN5, case.constant)
+    plan = make_plan(form, {}, target, case.constant)
     assert plan.is_deep and plan.depth.blocks == 1
     assert plan.rows <= DEEP_APART  # for they lie whole pages apart
-    assert scheduled_plan(form, schedule_of(plan), {}, ZEN5, case.constant) == plan
-    other = replace(ZEN5, cpu="sapphirerapids")
+    assert scheduled_plan(form, schedule_of(plan), {}, target, case.constant) == plan
+    other = replace(ZEN5, cpu="znver4", units=1)
     assert not make_plan(form, {}, other, case.constant).is_deep
+
+
+def test_a_core_on_a_mesh_has_rows_enough_for_each_vector_of_the_second_cache() -> None:
+    """Five rows by five vectors waste least of 128 by 1040, but read a vector too often."""
+    case = matmul(130, 1040, 1024)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    costs = {}
+    for target in (ZEN5, XEON):
+        for rows, vectors in ((5, 5), (6, 4)):
+            s = Contraction("right", "direct", "prepared", rows, vectors, 130, 80, (0,), 0, 1024, 1)
+            plan = scheduled_plan(form, s, {}, target, case.constant)
+            assert plan.is_deep
+            costs[target.cpu, rows] = estimate(plan, {}, target)
+    more = {cpu: costs[cpu, 5] / costs[cpu, 6] for cpu, _ in costs}
+    assert more["sapphirerapids"] > more["znver5"] + 0.02
 
 
 def test_rows_that_come_from_memory_again_are_not_worth_it() -> None:

@@ -509,12 +509,21 @@ def test_how_many_products_filters_take(taps: int, stride: int, products: int) -
     compare(case, Winograd("right", 3, 1, 0, 0, 0), {}, HOST)
 
 
-def test_few_channels_or_cold_weights_are_not_worth_it() -> None:
-    for case in (
-        convolution(1, (4, 64), (28, 28), 3, pad=1),
-        convolution(1, (512, 512), (7, 7), 3, pad=1),
-    ):
-        assert not isinstance(choose(case.kernel, {}, TWO_UNITS, case.constant), Winograd)
+def test_few_channels_are_not_worth_it() -> None:
+    case = convolution(1, (4, 64), (28, 28), 3, pad=1)
+    assert not isinstance(choose(case.kernel, {}, TWO_UNITS, case.constant), Winograd)
+
+
+def test_an_item_takes_no_more_memory_than_others_for_a_large_cache() -> None:
+    """All of an image would fit in 2 MB, but each thread would take 1.5 of them."""
+    case = convolution(1, (256, 256), (28, 28), 3, pad=1, stride=2)
+    chosen = choose(case.kernel, {}, TWO_UNITS, case.constant)
+    form = form_of(case.kernel, {})
+    assert isinstance(chosen, Winograd) and form is not None
+    plan = plan_of(form, chosen, {}, TWO_UNITS, case.constant)
+    assert not isinstance(plan, str)
+    assert (plan.tall, plan.wide) < (7, 7)
+    compare(case, chosen, {}, HOST)
 
 
 def test_cold_weights_are_worth_it_where_arithmetic_takes_longer() -> None:
@@ -523,10 +532,11 @@ def test_cold_weights_are_worth_it_where_arithmetic_takes_longer() -> None:
     assert isinstance(choose(case.kernel, {}, one, case.constant), Winograd)
 
 
-def test_cold_weights_are_worth_it_where_sums_go_beside_products() -> None:
+@pytest.mark.parametrize("target", [ZEN_5, TWO_UNITS], ids=["near", "on a mesh"])
+def test_cold_weights_are_worth_it_where_products_go_on_meanwhile(target: Target) -> None:
     for batch in (1, 8):
         case = convolution(batch, (512, 512), (7, 7), 3, pad=1)
-        assert isinstance(choose(case.kernel, {}, ZEN_5, case.constant), Winograd)
+        assert isinstance(choose(case.kernel, {}, target, case.constant), Winograd)
 
 
 def test_every_second_place_is_computed_so_by_choice() -> None:

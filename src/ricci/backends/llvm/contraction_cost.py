@@ -91,8 +91,8 @@ _FEW_DEEP, _WAITED_L2 = 6, 1.0
 """Rows of tiles of deep blocks that compute as long as the next vector of columns takes to come
 from the second cache of a core on a mesh; and the same of tiles with fewer."""
 _ON_SAME_LINES, _WAYS = 8.0, 8
-"""Cycles per vector of columns in place that lie whole pages apart, where a core on a mesh brings
-them from the second cache for every row of tiles; and how many of them the first cache keeps."""
+"""Cycles per vector of many columns in place that lie whole pages apart, which a core on a mesh
+brings from the second cache for every row of tiles; and how many of them the first one keeps."""
 _FROM_L3 = {False: 2.0, True: 8.0}
 """Cycles for a vector of packed columns that do not stay in the second cache, which the rows of a
 tile share, by whether vectors are longer than 32 bytes."""
@@ -227,7 +227,8 @@ class Costs:
             farther = 0.6 if target.long else 0.9
             each = _ROW_IN_PLACE if target.is_fed and self.rows == 1 else _COLUMNS_IN_PLACE
             each = farther if far else each
-            if target.on_mesh and _are_on_same_lines(plan, self.strides):
+            many = size > target.l2 // 4 and self.rows > plan.rows
+            if many and target.on_mesh and _are_on_same_lines(plan, self.strides):
                 each = _ON_SAME_LINES
             cycles = cycles + read * each
         else:

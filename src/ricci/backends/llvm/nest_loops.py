@@ -38,11 +38,12 @@ Places = dict[Index, Place]
 Ranges = dict[Index, tuple[Size, Size]]
 Body = Callable[[Ranges], None]
 
-
 STRETCH = 64
 """Terms of a long sum that are added up by themselves, which loses fewer bits than one by one."""
 _FEW = 16
 """Numbers of terms below this are added to what is there, one by one."""
+_LATENCY = 8
+"""Multiply-adds that a core begins until the first of them is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,7 +503,7 @@ class LoopNest(ABC):
         that each point would wait for the one before, every second one in sums of their own."""
         given = self.b, self.kernel.op, self.dtypes, self.plan.lanes
         watches = [Watch(*given) for _ in cells if len(terms) > 1]
-        few = 2 * len(totals) <= self.frame.target.accumulators + 4 and len(terms) >= _FEW
+        few = len(totals) < _LATENCY and len(terms) >= _FEW
         sums = [totals, self._nothing(len(cells))] if self.is_sum and few else [totals]
         for n, places in enumerate(terms):
             sums[n % len(sums)] = self._terms(cells, sums[n % len(sums)], places, watches)
@@ -558,8 +559,8 @@ class LoopNest(ABC):
 
     def _combined(self, point: Point, old: str, expr: Expr, dtype: DType) -> str:
         lanes = point.lanes
-        is_product = isinstance(expr, Binary) and expr.op == "mul"
-        if self.kernel.op == "add" and dtype.is_real and is_product:
+        adds = self.kernel.op == "add" and dtype.is_real
+        if adds and isinstance(expr, Binary) and expr.op == "mul":
             a, b = point.value(expr.lhs), point.value(expr.rhs)
             return Reals(self.b, dtype, lanes).fma(point.vector(a), point.vector(b), old)
         value = point.vector(point.value(expr))
