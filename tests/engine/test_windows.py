@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import ricci
 from ricci.api import Model
+from ricci.backends.llvm import nest
+from ricci.backends.llvm.target import host
 from ricci.dtypes import Types
 from ricci.ir.loops import Group, Reduce
 from ricci.passes.partial import points_of
 from ricci.passes.pipeline import lower
+from ricci.records import replace
 
 from .running import runnable_targets
 
@@ -107,3 +112,19 @@ def test_formulas(name: str) -> None:
     arrays = [r.standard_normal(s, np.float32) for s in [(60, 66), (70,)]][: given.count("float")]
     want = model.compile(target="interpreter")(*arrays)
     np.testing.assert_allclose(model.compile(threads=2)(*arrays), want, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize(("terms", "registers", "added"), [(18, 32, 10), (18, 16, 5), (9, 32, 5)])
+def test_sums_of_few_rows_are_kept_twice(terms: int, registers: int, added: int) -> None:
+    """Of five rows, each term would wait for the one before; where there are registers, and terms
+    enough, each row has two sums, added at each step of the loop around."""
+    text = f"""def f(float(4,22,43) x, float(4,{terms},27) w) -> (y) {{
+        y(c,i,j) +=! x(c,i+k,j+l) * w(c,k,l) where i in 0:5, j in 0:16
+    }}"""
+    graph = ricci.tc.define(text)["f"].graph
+    (kernel,) = lower(graph, {}, Types()).kernels
+    assert isinstance(kernel, Reduce)
+    target = replace(host(), vector_bytes=64, registers=registers)
+    code = nest.generate(kernel, {}, target).text
+    assert code.count("fmuladd") + code.count("llvm.fma") > 0
+    assert len(re.findall(r"= fadd.*<16 x float>", code)) == added

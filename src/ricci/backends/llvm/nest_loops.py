@@ -486,9 +486,8 @@ class LoopNest(ABC):
     def _nothing(self, cells: int) -> list[str]:
         """Accumulators to which nothing was added yet."""
         op, lanes = self.kernel.op, self.plan.lanes
-        return [
-            splat(emit_arith.neutral(op, d), scalar_type(d), lanes) for d in self.dtypes
-        ] * cells
+        each = (splat(emit_arith.neutral(op, d), scalar_type(d), lanes) for d in self.dtypes)
+        return [*each] * cells
 
     def _added(self, values: Sequence[str], sums: Sequence[str]) -> list[str]:
         dtypes, lanes = self.dtypes * (len(sums) // len(self.dtypes)), self.plan.lanes
@@ -503,16 +502,17 @@ class LoopNest(ABC):
         that each point would wait for the one before, every second one in sums of their own."""
         given = self.b, self.kernel.op, self.dtypes, self.plan.lanes
         watches = [Watch(*given) for _ in cells if len(terms) > 1]
-        few = len(totals) < _LATENCY and len(terms) >= _FEW
-        sums = [totals, self._nothing(len(cells))] if self.is_sum and few else [totals]
+        room = 0 if self.frame.target is None else self.frame.target.registers // 4
+        waits = self.is_sum and len(totals) <= min(_LATENCY - 1, room) and len(terms) >= _FEW
+        sums = [totals, self._nothing(len(cells))] if waits else [totals]
         for n, places in enumerate(terms):
             sums[n % len(sums)] = self._terms(cells, sums[n % len(sums)], places, watches)
         totals = self._added(*sums) if len(sums) > 1 else sums[0]
         if not watches or not watches[0].types:
             return totals
         size = len(self.dtypes)
-        parts = (totals[n * size : (n + 1) * size] for n in range(len(cells)))
-        return [x for w, p in zip(watches, parts, strict=True) for x in w.mended_lanes(p)]
+        parts = (w.mended_lanes(totals[n * size :][:size]) for n, w in enumerate(watches))
+        return [x for p in parts for x in p]
 
     def _terms(
         self,
