@@ -424,7 +424,7 @@ def _are_on_same_lines(plan: Plan, strides: Strides) -> bool:
     """Whether the lines of a panel of columns, read in place, fall on so few lines of the first
     cache that it does not keep them, since they lie whole pages apart."""
     apart = step_of(plan.vector, plan.depth.indices, strides) * plan.form.dtype.numpy().itemsize
-    return apart % PAGE == 0 and plan.depth.most * plan.vectors > _WAYS
+    return apart != 0 and apart % PAGE == 0 and plan.depth.most * plan.vectors > _WAYS
 
 
 def near_room(target: Target) -> int:
