@@ -42,8 +42,6 @@ STRETCH = 64
 """Terms of a long sum that are added up by themselves, which loses fewer bits than one by one."""
 _FEW = 16
 """Numbers of terms below this are added to what is there, one by one."""
-_LATENCY = 8
-"""Multiply-adds that a core begins until the first of them is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,7 +501,7 @@ class LoopNest(ABC):
         given = self.b, self.kernel.op, self.dtypes, self.plan.lanes
         watches = [Watch(*given) for _ in cells if len(terms) > 1]
         room = 0 if self.frame.target is None else self.frame.target.registers // 4
-        waits = self.is_sum and len(totals) <= min(_LATENCY - 1, room) and len(terms) >= _FEW
+        waits = self.is_sum and len(totals) < room and len(terms) >= _FEW
         sums = [totals, self._nothing(len(cells))] if waits else [totals]
         for n, places in enumerate(terms):
             sums[n % len(sums)] = self._terms(cells, sums[n % len(sums)], places, watches)
