@@ -49,9 +49,9 @@ _FAR_PACKED = 0.55
 """More of these to pack what comes from beyond the caches."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
 """Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
-_STREAMED, _FEW = 12.0, 8
-"""The same of those in place that more than so many rows meet, read a few at a time, by a core on a
-mesh: each is on a page of its own, and the rows that meet it do not wait as long."""
+FEW, _STREAMED = 8, 12.0
+"""Rows with which time goes by reading the other operand; and the same of those that more rows meet
+in place, a few at a time, where a core on a mesh waits for each: it is on a page of its own."""
 _WAITED_PANELS, _ASKED_PANELS = 8.0, 2.0
 """The same of prepared ones for several rows of tiles, where vectors are done in halves: the first
 row waits for them; and if all rows have asked for them before, see `has_room_to_ask`."""
@@ -219,7 +219,7 @@ class Costs:
             # short stretches, each of another page, come from memory more slowly; then all is near
             once = columns * depth / plan.lanes
             first = np.where(columns * self.bytes < PAGE, 1.5, 1.0)
-            each = _STREAMED if target.on_mesh and self.rows > _FEW else _FAR_PANELS
+            each = _STREAMED if target.on_mesh and self.rows > FEW else _FAR_PANELS
             return cycles + each * first * once + 0.2 * (read - once)
         far = (size := self.columns * depth * self.bytes) > target.l2 // 2
         line = 64 / self.bytes

@@ -15,6 +15,7 @@ from ...records import cached_property, dataclass, replace
 from .contraction_cost import (
     ASKING,
     DEEP_APART,
+    FEW,
     MOST_APART,
     MOST_TURNS,
     Costs,
@@ -52,8 +53,6 @@ _PER_ROW = 4
 _APART, _APART_IN_FEW = 16, 6
 """Of these whole pages apart, which fall on the same lines of the caches, at most; and where the
 first cache has eight ways or fewer."""
-_FEW = 8
-"""With this many rows, time goes by reading the other operand."""
 _FEW_PANELS = 6
 """With so many panels of rows, it goes by bringing columns from beyond the caches."""
 _PAGES, _FEW_TILES = 64, 8
@@ -139,7 +138,7 @@ class Plan:
         several sums are kept, and added up at the end, which loses fewer bits. Sums of integers
         are exact anyway."""
         blocks = self.depth.blocks
-        if self.broadcast.extent > _FEW or self.form.words is not None:
+        if self.broadcast.extent > FEW or self.form.words is not None:
             return blocks
         return -(-blocks // max(min(_MOST_SUMS, blocks // _BLOCKS_OF_SUM), 1))
 
@@ -258,7 +257,7 @@ def may_be_deep(
 ) -> bool:
     """Whether blocks of a plan may be deep, see `Plan.is_deep`: of rows that come from the third
     cache at most."""
-    many = broadcast.extent > _FEW and depth.extent > _exact(broadcast, depth)
+    many = broadcast.extent > FEW and depth.extent > _exact(broadcast, depth)
     rows = broadcast.extent * depth.extent * form.dtype.numpy().itemsize
     return many and target.wide and source == "direct" and rows <= _MOST_DEEP
 
@@ -462,7 +461,7 @@ def reduced_loops(form: Form) -> list[Index]:
 def _exact(broadcast: Operand, depth: Depth) -> int:
     """Terms of a sum that are added up one by one, at most."""
     exact = _EXACT if depth.extent <= _EXACT else _MORE_EXACT
-    return _MOST_EXACT if broadcast.extent <= _FEW else exact
+    return _MOST_EXACT if broadcast.extent <= FEW else exact
 
 
 def _panel_depth(rows: int, bytes_of: int, target: Target) -> int:

@@ -38,6 +38,7 @@ Places = dict[Index, Place]
 Ranges = dict[Index, tuple[Size, Size]]
 Body = Callable[[Ranges], None]
 
+
 STRETCH = 64
 """Terms of a long sum that are added up by themselves, which loses fewer bits than one by one."""
 _FEW = 16
