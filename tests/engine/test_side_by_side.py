@@ -11,7 +11,8 @@ from ricci.backends.llvm import nest, targets
 from ricci.backends.llvm.nest_maps import by_maps
 from ricci.dtypes import Types
 from ricci.ir.loops import Reduce
-from ricci.passes.map_windows import windows_of
+from ricci.ir.shapes import as_int
+from ricci.passes.map_windows import over_elements, windows_of
 from ricci.passes.pipeline import lower
 from ricci.passes.side_by_side import side_by_side
 
@@ -27,8 +28,25 @@ CASES = [
     Case((1, 16, 40, 64), (5, 5), 2, 1, 2),
     Case((2, 16, 7, 6, 5), (3, 3, 3), 2, 1, 1),
     Case((2, 32, 50), (17,), 2, 1, 8),
+    Case((2, 32, 14, 14), (27, 27), 1, 1, 13),
+    Case((1, 16, 10, 12), (23, 25), 1, 1, 12),
+    Case((2, 16, 11, 13), (25, 25), 2, 1, 12),
+    Case((1, 32, 4, 4), (7, 7), 1, 1, 3),
 ]
 """All of them are done so on every target."""
+
+WHOLE = [
+    (Case((1, 8, 9, 9), (17, 17), 1, 1, 8), (True, True)),
+    (Case((1, 8, 5, 6), (11, 13), 1, 1, 6), (True, True)),
+    (Case((1, 8, 11, 7), (21, 15), 2, 1, 10), (True, False)),
+    (Case((1, 8, 5, 20), (9, 9), 1, 1, 4), (True, False)),
+    (Case((1, 8, 20, 5), (9, 9), 1, 1, 4), (False, True)),
+    (Case((1, 8, 5, 5), (8, 8), 1, 1, 4), (False, False)),
+    (Case((1, 8, 9, 9), (17, 17), 1, 2, 16), (False, False)),
+    (Case((1, 8, 3, 4, 3), (5, 5, 5), 1, 1, 2), (True, False, True)),
+]
+"""Windows, and along which lines every one of them has more terms than the line has elements, and
+reaches all."""
 
 
 def kernel_of(model: Model) -> Reduce:
@@ -50,17 +68,71 @@ def test_numbers(case: Case, target: str) -> None:
     ((1, 32, 14, 14), 1, 1), ((2, 16, 7, 9), 1, 1), ((1, 16, 15, 15), 2, 0), ((3, 48, 5, 3), 3, 2),
 ])  # fmt: skip
 def test_any_number_of_lanes(shape: tuple[int, ...], stride: int, pad: int, lanes: int) -> None:
-    case = Case(shape, (3, 3), stride, 1, pad)
+    check_lanes(Case(shape, (3, 3), stride, 1, pad), lanes)
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize(("case", "lines"), WHOLE)
+def test_windows_that_reach_all(case: Case, lines: tuple[bool, ...], lanes: int) -> None:
+    (found,) = windows_of(kernel_of(depthwise(case)))
+    whole = over_elements(found)
+    sizes = tuple(n if w else k for n, k, w in zip(case.shape[2:], case.size, lines, strict=True))
+    assert tuple(as_int(i.extent) for i in whole.kernel.reduced) == sizes
+    assert (whole is found) == (not any(lines))
+    check_lanes(case, lanes)
+
+
+def check_lanes(case: Case, lanes: int) -> None:
+    """That so many maps side by side have the numbers expected."""
     kernel, want = kernel_of(depthwise(case)), expected(case)
     (found,) = windows_of(kernel)
-    group = side_by_side(found, lanes)
-    assert group is not None
+    beside = side_by_side(found, lanes)
+    assert beside is not None
     arrays = dict(zip("xwb", arrays_for(case), strict=True))
-    code = nest.generate(group, {}, HOST)
+    code = nest.generate(beside.group, {}, HOST)
     got = np.full_like(want, np.nan)
     named = {t: got if t.name.endswith("y") else arrays[t.name[-1]] for t in code.tensors}
     assert not run_code(code, named).any()
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 32, 14, 14), (1, 32, 16, 16)])
+def test_filters_that_are_set_again(shape: tuple[int, ...]) -> None:
+    """They are turned round whenever they are set, and not in calls."""
+    size = 2 * shape[-1] - 1
+    model = ricci.parse(
+        f"""import nn; graph G {{
+            @input {{ x: real[{", ".join(map(str, shape))}]; }}
+            @variable {{ w: real[32, 1, {size}, {size}]; }}
+            @output {{ y: real[{", ".join(map(str, shape))}]; }}
+            @compose {{ y = nn.conv{{groups=32, padding={shape[-1] - 1}}}(x, w); }}
+        }}""",
+        "skriptnd",
+    )
+    program = lower(model.graph, {}, Types())
+    (kernel,) = program.kernels
+    code = nest.generate(kernel, {}, HOST, constant=frozenset(program.variables))
+    (made,) = code.prepare
+    assert made.output in code.tensors
+    assert not set(program.variables) & set(code.tensors)
+    case = Case(shape, (size, size), 1, 1, shape[-1] - 1)
+    x, w, b = arrays_for(case)
+    run = model.compile(threads=1)
+    for factor in (1.0, -2.0):
+        run.variables["main.G.w"] = factor * w
+        want = factor * (expected(case) - b.reshape(1, -1, 1, 1))
+        np.testing.assert_allclose(run(x), want, rtol=1e-5, atol=5e-5)
+
+
+def test_largest_of_all() -> None:
+    x = np.random.default_rng(0).standard_normal((64, 9, 6), np.float32)
+    x[5, 2, 3] = np.nan
+    model = program(
+        "x: real[64,9,6];", "y: real[64,9,6];", "y[c,i,j] = -inf",
+        "y[c,i,j] >= x[c,|i+k-8|,|j+l-5|]", "c < 64, i < 9, j < 6", "k < 17, l < 11",
+    )  # fmt: skip
+    want = model.compile(target="interpreter")(x)
+    np.testing.assert_array_equal(model.compile(threads=1)(x), want)
 
 
 @pytest.mark.parametrize("name", targets.NAMES)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from ..ir import shapes
 from ..ir.loops import Reduce
-from ..ir.nodes import Access, Const, Expr, Index, Local, Skip, Subscript, Tensor
-from ..ir.rewrite import accesses, free_indices
-from ..records import dataclass
+from ..ir.nodes import Access, Const, Expr, Index, Local, Skip, Subscript, Tensor, integer
+from ..ir.rewrite import Replaceable, accesses, free_indices, rebuild, substitute
+from ..records import dataclass, replace
 from .rows import extent, is_known
 from .terms import factors_of
 
@@ -72,8 +72,45 @@ class Windows:
     @property
     def is_strided(self) -> bool:
         """Whether the windows of neighbouring results of a row are more than one element apart."""
-        factors = (shapes.affine(self.lines[-1].subscript.index) or ({}, 0))[0]
-        return factors[self.lines[-1].own] > 1
+        line = self.lines[-1]
+        return line.place(1, 0) - line.place(0, 0) > 1
+
+
+def over_elements(found: Windows) -> Windows:
+    """The same as sums over elements along the lines of which every result has a term for each
+    element: there are fewer of these than terms, and none is outside."""
+    whole = {x.term: Index(x.term.name, integer(x.size)) for x in found.lines if _reaches_all(x)}
+    if not whole:
+        return found
+    terms: dict[Replaceable, Expr | Tensor] = {}
+    lines, places = [], list(found.access.subscripts)
+    for number, line in enumerate(found.lines, len(places) - len(found.lines)):
+        element = whole.get(line.term)
+        if element is not None:
+            apart = line.place(0, 1) - line.place(0, 0)  # 1 or -1
+            own = shapes.mul(line.own, integer(line.place(1, 0) - line.place(0, 0)))
+            moved = shapes.sub(shapes.sub(element, own), integer(line.place(0, 0)))
+            terms[line.term] = shapes.mul(moved, integer(apart))
+            places[number] = Subscript(element)
+            line = Line(places[number], line.size, 0, line.size - 1, extent(line.own),
+                        line.own, element)  # fmt: skip
+        lines.append(line)
+    access, kernel = replace(found.access, subscripts=tuple(places)), found.kernel
+    values = (rebuild(v, lambda x: access if x == found.access else x) for v in kernel.values)
+    kernel = replace(
+        kernel,
+        reduced=tuple(whole.get(i, i) for i in kernel.reduced),
+        values=tuple(substitute(v, terms) for v in values),
+    )
+    return Windows(kernel, access, found.maps, tuple(lines))
+
+
+def _reaches_all(line: Line) -> bool:
+    """Whether every result has one term for each element, and others besides."""
+    last, end = extent(line.term) - 1, line.size - 1
+    each = [(line.place(i, 0), line.place(i, last)) for i in (0, extent(line.own) - 1)]
+    near = abs(line.place(0, 1) - line.place(0, 0)) == 1
+    return near and last > end and all(min(x) <= 0 and end <= max(x) for x in each)
 
 
 def windows_of(kernel: Reduce) -> Iterator[Windows]:

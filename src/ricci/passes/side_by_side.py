@@ -14,14 +14,14 @@ seven results, each of which needs 25 vectors of every second element.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from ..ir import shapes
 from ..ir.loops import Group, Reduce
 from ..ir.nodes import Access, Const, Expr, Index, Subscript, Tensor, integer
 from ..ir.rewrite import Replaceable, accesses, free_indices, rebuild, substitute
 from ..records import dataclass, replace
-from .map_windows import OUTSIDE, Windows, is_inside, map_to
+from .map_windows import OUTSIDE, Windows, is_inside, map_to, over_elements
 from .partial import points_of
 from .rows import extent
 from .terms import factors_of
@@ -32,9 +32,10 @@ LANES = 16
 """Of a vector, at most."""
 _MOST_ELEMENTS = 1 << 12
 """Of a map: as many maps as a vector has lanes stay in a core's own cache."""
-_LANES, _APART, _PARTIAL, _TURNED = 8, 4.0, 2.5, 6.0
+_LANES, _APART, _PARTIAL, _WHOLE, _TURNED = 8, 4.0, 2.5, 0.6, 6.0
 """What instructions are counted for: vectors of so many lanes; elements that are some apart, or of
-rows that do not fill vectors; and a vector that is turned round."""
+rows that do not fill vectors, or of others, without those terms of which `borders` leaves out rows;
+and a vector that is turned round."""
 _LEAST_TERMS = 16
 """Of windows that are apart, or of short rows, from which on every target does them side by
 side."""
@@ -44,9 +45,11 @@ def may_be_side_by_side(found: Windows) -> bool:
     """Whether every target does these windows side by side."""
     if points_of(found.kernel.reduced) < _LEAST_TERMS or found.tensor.dtype.numpy().itemsize < 4:
         return False
-    if not found.is_strided and extent(found.lines[-1].own) >= LANES // 2:
-        return False
     each = _APART if found.is_strided else _PARTIAL
+    if not found.is_strided and extent(found.lines[-1].own) >= LANES // 2:
+        if over_elements(found) is found:
+            return False
+        each = _WHOLE
     fewer = by_lanes(found, _LANES, _TURNED) < by_rows(found, _LANES, each)
     return fewer and _are_small(found, LANES) and _is_of_maps(found)
 
@@ -62,6 +65,7 @@ def by_rows(found: Windows, lanes: int, each: float) -> float:
 def by_lanes(found: Windows, lanes: int, turned: float) -> float:
     """The same side by side, if it takes so many to turn a vector round; a little more, since it
     should be clearly fewer."""
+    found = over_elements(found)
     results = math.prod(extent(x.own) for x in found.lines)
     elements = math.prod(x.count for x in _spans(found.access, found).values())
     terms = points_of(found.kernel.reduced)
@@ -70,15 +74,27 @@ def by_lanes(found: Windows, lanes: int, turned: float) -> float:
 
 def _are_small(found: Windows, lanes: int) -> bool:
     """Whether the maps divide into groups, each of which stays near."""
+    found = over_elements(found)
     spans = [_spans(a, found).values() for a in _turned(found)]
     some = all(x.count > 0 for each in spans for x in each)
     elements = sum(math.prod(x.length for x in each) for each in spans)
     return some and extent(found.maps[-1]) % lanes == 0 and elements <= _MOST_ELEMENTS
 
 
-def side_by_side(found: Windows, lanes: int) -> Group | None:
-    """The group that does `lanes` maps side by side, if they can be done so."""
-    return _group(found, lanes) if _are_small(found, lanes) and _is_of_maps(found) else None
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """The kernels of maps that are done side by side, and those that turn constants round."""
+
+    group: Group
+    ahead: tuple[Reduce, ...] = ()
+
+
+def side_by_side(found: Windows, lanes: int, constant: Container[Tensor] = ()) -> SideBySide | None:
+    """The kernels that do `lanes` maps side by side, if they can be done so. Tensors that are
+    `constant` are turned round ahead of all calls."""
+    if not (_are_small(found, lanes) and _is_of_maps(found)):
+        return None
+    return _kernels(over_elements(found), lanes, constant)
 
 
 def _is_of_maps(found: Windows) -> bool:
@@ -104,17 +120,20 @@ def _is_plain(access: Access, index: Index) -> bool:
     return not used or (len(used) == 1 and used[0].index is index)
 
 
-def _group(found: Windows, lanes: int) -> Group:
+def _kernels(found: Windows, lanes: int, constant: Container[Tensor]) -> SideBySide:
     kernel, first = found.kernel, found.maps[-1]
     block = Index(first.name, integer(extent(first) // lanes), first.span)
     lane = Index("lane", integer(lanes), first.span)
     shared = (*found.maps[:-1], block)
     place: Places = {first: shapes.add(shapes.mul(block, integer(lanes)), lane)}
-    copies: list[Reduce] = []
+    copies, ahead = list[Reduce](), list[Reduce]()
     read: dict[Access, Access] = {}
     for access in _turned(found):
-        kernels, read[access] = _copied(access, found, shared, lane, place)
-        copies += kernels
+        once = access.tensor in constant
+        used = {block, *free_indices(access)} if once else {*shared}
+        outer = tuple(i for i in shared if i in used)
+        kernels, read[access] = _copied(access, found, outer, lane, place)
+        (ahead if once else copies).extend(kernels)
     own = tuple(x.own for x in found.lines)
     domain = (*shared, *own, lane)
     target = kernel.targets[0]
@@ -132,8 +151,9 @@ def _group(found: Windows, lanes: int) -> Group:
     element = substitute(target, place)
     assert isinstance(element, Access)
     back = map_to(element, (*shared, lane, *own), sums, kernel)
-    local = (*(a.tensor for a in read.values()), sums.tensor)
-    return Group(kernel.name, shared, (*copies, summed, back), local, span=kernel.span)
+    local = (*dict.fromkeys(k.targets[0].tensor for k in copies), sums.tensor)
+    group = Group(kernel.name, shared, (*copies, summed, back), local, span=kernel.span)
+    return SideBySide(group, tuple(ahead))
 
 
 def _copied(

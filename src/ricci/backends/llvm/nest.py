@@ -15,7 +15,7 @@ from ...records import replace
 from .counts import Count
 from .emit import Frame
 from .emit_types import width
-from .kernels import KernelCode, Strides
+from .kernels import KernelCode, Prepare, Strides
 from .nest_group import write_group
 from .nest_maps import by_maps
 from .nest_phase import by_phases
@@ -48,7 +48,9 @@ def generate(
         return write_group(kernel, strides, target, constant)
     maps = None if schedule is not None else by_maps(kernel, strides, target, constant)
     if maps is not None:
-        return write_group(maps, strides, target, constant)
+        made = (Prepare(generate(k, strides, target), k.targets[0].tensor) for k in maps.ahead)
+        code = write_group(maps.group, strides, target, constant)
+        return replace(code, prepare=(*code.prepare, *made))
     return _reduce(kernel, frame, target, schedule)
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ...ir.loops import Group, Reduce
+from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from ...passes.map_windows import Windows, windows_of
 from ...passes.partial import points_of
-from ...passes.side_by_side import by_lanes, by_rows, may_be_side_by_side, side_by_side
+from ...passes.side_by_side import (
+    SideBySide,
+    by_lanes,
+    by_rows,
+    may_be_side_by_side,
+    side_by_side,
+)
 from .emit_access import extent_of
 from .kernels import Strides
 from .target import Target
@@ -25,16 +31,17 @@ _SHARES = 2
 
 def by_maps(
     kernel: Reduce, strides: Strides, target: Target, constant: Container[Tensor] = ()
-) -> Group | None:
-    """The group that does the maps of a kernel side by side, if that takes less time. Those of
+) -> SideBySide | None:
+    """The kernels that do the maps of a kernel side by side, if that takes less time. Those of
     `constant` tensors are not turned round in each call."""
     for found in windows_of(kernel):
         if found.tensor in constant or any(t in strides for t in found.tensors()):
             continue
         if may_be_side_by_side(found) or _is_faster(found, target):
-            group = side_by_side(found, target.lanes(found.tensor.dtype))
-            if group is not None:
-                return group
+            lanes = target.lanes(found.tensor.dtype)
+            beside = side_by_side(found, lanes, constant)
+            if beside is not None:
+                return beside
     return None
 
 
