@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm.contraction import choose, follow, form_of
-from ricci.backends.llvm.schedule import Side, Window
+from ricci.backends.llvm.schedule import Contraction, Side, Window
 from ricci.backends.llvm.target import Target, host
+from ricci.backends.llvm.targets import named
 from ricci.backends.llvm.window_plan import window_plan
 from ricci.diagnostics import Error
 from ricci.dtypes import DType
@@ -143,3 +144,20 @@ def test_results_of_a_row_are_stored_together(width: int, rows: int, bias: bool)
         w = window_plan(form, schedule, {}, target, case.constant)
         assert w.gathers == (rows % w.plan.lanes > 0)
         check(case, schedule, target.l2, target)
+
+
+HALVES = replace(named("x86-64-v4"), cpu="znver4", units=1, l1=32 << 10, l2=1 << 20, cores=2)
+"""A processor that does vectors in halves."""
+
+
+@pytest.mark.parametrize("dilation", [12, 18])
+def test_lines_that_stay_near_come_beside_what_is_done_in_halves(dilation: int) -> None:
+    case = convolution(1, (256, 64), (33, 33), 2, dilation=dilation)
+    assert isinstance(choose(case.kernel, {}, HALVES, case.constant), Window)
+
+
+@pytest.mark.parametrize(("batch", "channels", "size"), [(1, 256, 28), (8, 512, 14)])
+def test_lines_that_do_not_stay_are_waited_for(batch: int, channels: int, size: int) -> None:
+    """Of weights that the second cache has no room for."""
+    case = convolution(batch, (channels, channels), (size, size), 3, stride=2, pad=1)
+    assert isinstance(choose(case.kernel, {}, HALVES, case.constant), Contraction)

@@ -9,6 +9,7 @@ from .contraction_cost import MOST_APART
 from .contraction_form import size
 from .contraction_space import flat_form
 from .contraction_tiles import equal_pieces, multiply_adds
+from .emit_access import extent_of
 from .emit_types import width
 from .kernels import Strides
 from .packing import Packing, contiguous_depth
@@ -19,8 +20,11 @@ from .window_plan import WindowPlan, bytes_brought
 _CALL = 70.0
 """Cycles around a tile: its call, and its part of storing results."""
 
-_LINE = {False: 2.2, True: 0.6}
-"""Cycles to bring a line of the cache near, on average, beside other work; where cores are fed."""
+_LINE, _FED_LINE, _LINE_BESIDE = 2.2, 0.6, 0.4
+"""Cycles to bring a line of the cache near, on average, beside other work; where cores are fed; and
+where they take twice as long for vectors, which are done in halves, of what stays near."""
+_STAYS = 2
+"""How many times the second cache what stays near may be."""
 _PART = 4.0
 """More to store a part of a vector, where a core is not wide."""
 _SHORT = 2.0
@@ -92,8 +96,19 @@ def _step(rows: int, vectors: int, w: WindowPlan, target: Target) -> float:
     work, latency = multiply_adds(rows, vectors, target), target.accumulators * 0.8
     crossing = 1.0 if w.columns.pitch % w.plan.lanes == 0 else 1.8
     loads = (vectors * crossing + rows) * target.slower
-    lines = _LINE[target.is_fed] * _lines(rows, w) if w.prepared else 0.0
+    lines = _line(w, target) * _lines(rows, w) if w.prepared else 0.0
     return max(work, latency, loads) / 2 + 0.5 + lines
+
+
+def _line(w: WindowPlan, target: Target) -> float:
+    """Cycles to bring a line of the cache near."""
+    if target.is_fed:
+        return _FED_LINE
+    if not target.halves:
+        return _LINE
+    reach = max((abs(w.rows.step(i)) * extent_of(i) for i in w.loops), default=0)
+    held = (reach + size(w.loops) * extent_of(w.lane)) * width(w.plan.form.dtype)
+    return _LINE_BESIDE if held <= _STAYS * target.l2 else _LINE
 
 
 def _lines(rows: int, w: WindowPlan) -> float:
