@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm.contraction import choose, follow, form_of
+from ricci.backends.llvm.emit_access import extent_of
 from ricci.backends.llvm.schedule import Contraction, Side, Window
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.targets import named
@@ -144,6 +145,58 @@ def test_results_of_a_row_are_stored_together(width: int, rows: int, bias: bool)
         w = window_plan(form, schedule, {}, target, case.constant)
         assert w.gathers == (rows % w.plan.lanes > 0)
         check(case, schedule, target.l2, target)
+
+
+SMALL = {
+    "five by five": convolution(2, (8, 20), (5, 6), 5, pad=2, bias=True),
+    "larger than the image": convolution(3, (16, 33), (4, 3), 7, pad=3),
+    "far padded": convolution(1, (20, 16), (3, 5), 3, pad=3),
+    "stride": convolution(2, (16, 20), (7, 8), 5, stride=2, pad=2),
+    "groups": convolution(2, (32, 40), (4, 5), 5, pad=2, groups=2),
+    "images": replace(i := of_images(3, 9, 5, 3, 6), constant=frozenset({i.inputs[1]})),
+}
+"""Windows of constant weights, of whose rows many are outside."""
+
+
+@pytest.mark.parametrize("target", [HOST, narrow(HOST, 32), narrow(HOST, 16)])
+@pytest.mark.parametrize("lines", [1, 2, 3])
+@pytest.mark.parametrize("name", SMALL)
+def test_rows_of_terms_that_are_outside_are_left_out(name: str, lines: int, target: Target) -> None:
+    """Of tiles of several lines those that are outside for all of them."""
+    case = SMALL[name]
+    form = form_of(case.kernel, {})
+    assert form is not None
+    rows, columns = (form.left, form.right)
+    side: Side = "right"
+    if rows.access is not None and rows.access.tensor in case.constant:
+        rows, columns, side = columns, rows, "left"
+    numbers = {i: n for n, i in enumerate((*case.kernel.domain, *case.kernel.reduced))}
+    lane = next(numbers[i] for i in columns.indices if extent_of(i) > 1)
+    for block in (0, 1):
+        schedule = Window(side, numbers[rows.indices[-1]], lane, lane, 3, 1, lines, block)
+        w = window_plan(form, schedule, {}, target, case.constant)
+        assert w.prepared and w.guarded is not None and w.lines == lines
+        check(case, schedule, target.l2, target)
+
+
+@pytest.mark.parametrize(("lines", "counted"), [(1, 19 / 25), (2, 12 / 15), (5, 1.0)])
+def test_what_is_left_out_of_windows(lines: int, counted: float) -> None:
+    """Of five rows, 3, 4, 5, 4 and 3 of as many rows of a window; of two at a time, 4, 5 and 3."""
+    case = SMALL["five by five"]
+    form = form_of(case.kernel, {})
+    assert form is not None
+    w = window_plan(form, Window("right", 3, 1, 1, 3, 1), {}, HOST, case.constant)
+    assert w.guarded is not None
+    assert w.guarded.share(lines) == pytest.approx(counted)
+
+
+def test_little_that_is_outside_is_not_left_out() -> None:
+    """The other loops are in a better order."""
+    case = convolution(1, (16, 32), (14, 14), 3, pad=1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    w = window_plan(form, Window("right", 3, 1, 1, 7, 2), {}, HOST, case.constant)
+    assert w.prepared and w.guarded is None
 
 
 HALVES = replace(named("x86-64-v4"), cpu="znver4", units=1, l1=32 << 10, l2=1 << 20, cores=2)

@@ -23,8 +23,9 @@ _CALL = 70.0
 _LINE, _FED_LINE, _LINE_BESIDE = 2.2, 0.6, 0.4
 """Cycles to bring a line of the cache near, on average, beside other work; where cores are fed; and
 where they take twice as long for vectors, which are done in halves, of what stays near."""
-_STAYS = 2
-"""How many times the second cache what stays near may be."""
+_STAYS, _SMALL = 2, 1 / 8
+"""How many times the second cache both operands may be that stay near; and an image alone that does
+while others pass by."""
 _PART = 4.0
 """More to store a part of a vector, where a core is not wide."""
 _SHORT = 2.0
@@ -64,7 +65,7 @@ def cycles_until_done(w: WindowPlan, copies: Copying, target: Target) -> float:
 def _item(w: WindowPlan, target: Target) -> float:
     """Cycles of an item's tiles."""
     plan = w.plan
-    deep = size(w.loops) * (w.guarded.share() if w.guarded else 1.0)
+    deep = size(w.loops) * (w.guarded.share(w.lines) if w.guarded else 1.0)
     calls = math.prod(w.length(i) for i in (*w.down(), *w.right()))
     lines = [(1, 1)] if w.line is None else equal_pieces(w.length(w.line), w.lines)
     cycles = 0.0
@@ -106,9 +107,11 @@ def _line(w: WindowPlan, target: Target) -> float:
         return _FED_LINE
     if not target.halves:
         return _LINE
-    reach = max((abs(w.rows.step(i)) * extent_of(i) for i in w.loops), default=0)
-    held = (reach + size(w.loops) * extent_of(w.lane)) * width(w.plan.form.dtype)
-    return _LINE_BESIDE if held <= _STAYS * target.l2 else _LINE
+    size_of = width(w.plan.form.dtype)
+    reach = size_of * max((abs(w.rows.step(i)) * extent_of(i) for i in w.loops), default=0)
+    all_of_both = reach + size_of * size(w.loops) * extent_of(w.lane)
+    near = reach <= _SMALL * target.l2 or all_of_both <= _STAYS * target.l2
+    return _LINE_BESIDE if near else _LINE
 
 
 def _lines(rows: int, w: WindowPlan) -> float:

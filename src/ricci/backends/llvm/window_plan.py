@@ -35,6 +35,8 @@ _CHUNKS = 16
 """Chunks per core, about."""
 _MOST_LOOKED_AT = 256
 """Places at which the part of a loop that counts is looked at, about."""
+_MOST_SHARE = 0.9
+"""The part of a loop that counts for which it is worthwhile to do no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,14 @@ class Guarded:
     constant: int
     extent: int
 
-    def share(self) -> float:
-        """The part of the loop that counts, on average."""
+    def share(self, lines: int = 1) -> float:
+        """The part of the loop that counts for any of so many values of `own`, on average."""
         count, extent = 0, extent_of(self.own)
-        some = range(0, extent, max(1, extent // _MOST_LOOKED_AT))
+        some = range(0, extent, lines * max(1, extent // lines // _MOST_LOOKED_AT))
         for own in some:
-            low, high = sorted((self._first(own, 0), self._first(own, self.extent - 1)))
-            count += max(0, min(high, extent_of(self.k) - 1) - max(low, 0) + 1)
+            last = min(own + lines, extent) - 1
+            ends = [self._first(i, n) for i in (own, last) for n in (0, self.extent - 1)]
+            count += max(0, min(max(ends), extent_of(self.k) - 1) - max(min(ends), 0) + 1)
         return count / (len(some) * extent_of(self.k))
 
     def _first(self, own: int, place: int) -> int:
@@ -249,7 +252,7 @@ def _copied_plan(
         return "vectors would not be contiguous"
     fixed = tuple(i for o in (broadcast, vector) for i in fixed_indices(o, form) if i not in tiled)
     steps = flat_form(access_of(broadcast), strides).steps
-    guarded = _guarded(access_of(broadcast), access_of(vector), form, tiled)
+    guarded = _guarded([access_of(broadcast), access_of(vector)], form, tiled)
     loops = _in_order(form, steps, None if guarded is None else guarded.k)
     broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
     vector = replace(vector, indices=_last(_last(vector.indices, beside), lane))
@@ -298,8 +301,12 @@ def _prepared_plan(
     if isinstance(around, str):
         return around
     fixed = fixed if around is None else fixed[:-1]
-    whole_form = form
-    form, loops = _in_stretches(form, flat_form(access_of(broadcast), strides).steps)
+    whole_form, read = form, access_of(broadcast)
+    guarded = None if form.words is not None else _guarded([read], form, tiled)
+    if guarded is not None and guarded.share() > _MOST_SHARE:
+        guarded = None
+    first = None if guarded is None else guarded.k
+    form, loops = _in_stretches(form, flat_form(read, strides).steps, first)
     broadcast, vector = (form.left, form.right) if s.vector == "right" else (form.right, form.left)
     broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
     inner = [i for i in broadcast.indices if i not in (*fixed, around and around.index)]
@@ -313,9 +320,10 @@ def _prepared_plan(
     result = flat_form(form.kernel.targets[0], strides).steps
     rows = Staged(access_of(broadcast), {}, 0, None, 0, 0)
     columns = Staged(access_of(broadcast), {}, 0, None, 0, 0)
+    in_turns = form is not whole_form and guarded is None
     whole = WindowPlan(
-        plan, row, lane, lane, fixed, loops, equal_blocks(loops[0], 1), None, rows, columns, result,
-        target.registers, True, before, 1, (), around=around, in_turns=form is not whole_form,
+        plan, row, lane, lane, fixed, loops, equal_blocks(loops[0], 1), guarded, rows, columns,
+        result, target.registers, True, before, 1, (), around=around, in_turns=in_turns,
     )  # fmt: skip
     most = min(s.rows, extent_of(row))
     tiled_plan = with_tile(whole, s.lines, most, min(s.vectors, whole.all_vectors))
@@ -493,12 +501,10 @@ def _alone(operand: Operand, form: Form) -> list[Index]:
     return [i for i in operand.indices if i not in shared]
 
 
-def _guarded(
-    broadcast: Access, vector: Access, form: Form, tiled: Sequence[Index]
-) -> Guarded | None:
+def _guarded(read: Sequence[Access], form: Form, tiled: Sequence[Index]) -> Guarded | None:
     """The loop over k that a guard cuts most, by an index that no tile runs along."""
     found = []
-    for access in (broadcast, vector):
+    for access in read:
         shape = shape_of(access.tensor.shape)
         for s, extent in zip(access.subscripts, shape, strict=True):
             place = linear(s.index)
@@ -522,11 +528,14 @@ def _in_order(form: Form, steps: dict[Index, int], first: Index | None) -> tuple
     return tuple(sorted(loops, key=lambda k: k is not first))
 
 
-def _in_stretches(form: Form, steps: dict[Index, int]) -> tuple[Form, tuple[Index, ...]]:
-    """The form and its loops over k, where a long loop is outside a short one with a part of the
-    long one innermost: the end of a loop costs cycles, and so does a stretch of few terms."""
-    loops = _in_order(form, steps, None)
-    outer, *others = loops
+def _in_stretches(
+    form: Form, steps: dict[Index, int], first: Index | None
+) -> tuple[Form, tuple[Index, ...]]:
+    """The form and its loops over k, one, if any, before the others, where a long loop is outside a
+    short one with a part of the long one innermost: the end of a loop costs cycles, and so does a
+    stretch of few terms."""
+    loops = _in_order(form, steps, first)
+    before, (outer, *others) = loops[: first is not None], loops[first is not None :]
     most = STRETCH // size(others)
     lengths = (n for n in range(most, 0, -1) if extent_of(outer) % n == 0)
     length = next(lengths, 1)
@@ -541,7 +550,7 @@ def _in_stretches(form: Form, steps: dict[Index, int]) -> tuple[Form, tuple[Inde
     )
     reduced = tuple(i for k in form.reduced for i in ((block, inner) if k is outer else (k,)))
     form = replace(form, left=left, right=right, reduced=reduced)
-    return form, (block, *others, inner)
+    return form, (*before, block, *others, inner)
 
 
 def _last(indices: tuple[Index, ...], index: Index) -> tuple[Index, ...]:

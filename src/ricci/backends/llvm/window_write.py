@@ -340,12 +340,15 @@ class _Writer:
         stride = -(-live // plan.lanes) * plan.lanes
         loops = loops_inside(w, stride)
         count = str(loops[0][0])
+        low = "0"
         if w.guarded is not None:
-            low, count = self._range(w.guarded, at.down | at.right)
+            low, count = self._range(w.guarded, at.down | at.right, lines)
             start = {w.guarded.k: Place(low)}
         down = at.down | {w.row: Place(at.row)}
         a = self._at(w.rows, self.at_rows, down, start)
         v = self._columns(at, start)
+        if w.prepared and w.guarded is not None:
+            v = element(b, self.scalar, v, times(b, low, loops[0][2]))
         if w.turns > 1:
             a, v = (
                 element(b, self.scalar, at_first, times(b, k.turn, step))
@@ -452,14 +455,18 @@ class _Writer:
         count, own = -(-extent // step), quotient(self.b, at, step)
         return plus(self.b, times(self.b, flat_number(self.b, places, others), count), own)
 
-    def _range(self, g: Guarded, places: Places) -> tuple[str, str]:
-        """Where the part of a loop that counts begins, and how many there are: one at least, which
-        reads zeros if none counts."""
-        b, own = self.b, str(0)
+    def _range(self, g: Guarded, places: Places, lines: int) -> tuple[str, str]:
+        """Where the part of a loop begins that counts for any of so many lines, and how many there
+        are: one at least, which reads zeros if none counts."""
+        b, own = self.b, "0"
         if extent_of(g.own) > 1:
-            own = places[g.own].base or "0"
+            own = self._within(g.own, places[g.own].base or "0")
         base = plus(b, times(b, own, g.step), str(g.constant))
-        ends = [minus(b, place, base) for place in ("0", str(g.extent - 1))]
+        reach = g.step * (lines - 1) if g.own is self.w.line else 0
+        ends = [
+            minus(b, place, base)
+            for place in (str(-max(reach, 0)), str(g.extent - 1 - min(reach, 0)))
+        ]
         if g.factor < 0:
             ends = [minus(b, "0", end) for end in reversed(ends)]
         most = str(extent_of(g.k) - 1)
