@@ -42,6 +42,7 @@ WHOLE = [
     (Case((1, 8, 5, 20), (9, 9), 1, 1, 4), (True, False)),
     (Case((1, 8, 20, 5), (9, 9), 1, 1, 4), (False, True)),
     (Case((1, 8, 5, 5), (8, 8), 1, 1, 4), (False, False)),
+    (Case((1, 8, 5, 5), (8, 8), 2, 1, 4), (False, False)),
     (Case((1, 8, 9, 9), (17, 17), 1, 2, 16), (False, False)),
     (Case((1, 8, 3, 4, 3), (5, 5, 5), 1, 1, 2), (True, False, True)),
 ]
