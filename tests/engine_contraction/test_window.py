@@ -209,6 +209,11 @@ def test_lines_that_stay_near_come_beside_what_is_done_in_halves(dilation: int) 
     assert isinstance(choose(case.kernel, {}, HALVES, case.constant), Window)
 
 
+def test_lines_of_a_small_image_stay_while_weights_pass_by() -> None:
+    case = convolution(1, (128, 128), (7, 7), 7, pad=3)
+    assert isinstance(choose(case.kernel, {}, HALVES, case.constant), Window)
+
+
 @pytest.mark.parametrize(("batch", "channels", "size"), [(1, 256, 28), (8, 512, 14)])
 def test_lines_that_do_not_stay_are_waited_for(batch: int, channels: int, size: int) -> None:
     """Of weights that the second cache has no room for."""
