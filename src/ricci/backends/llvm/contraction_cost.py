@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 """Of several choices of blocks: cycles, or sizes, which may be too large for integers of numpy."""
 
-MOST_APART = 9
-"""Rows of a tile that may lie whole pages apart, and still find room in the first cache."""
+_MOST_APART = 9
 _CALL = 30.0
 """Cycles to call a tile, to store its results, or to pack a panel."""
 _IN_PLACE, _ACROSS, _FAR_ACROSS = 0.1, 0.05, 1.3
@@ -129,7 +128,7 @@ class Costs:
         self.rows, self.columns = plan.broadcast.extent, plan.vector.extent
         k, elements = plan.depth.extent, self.rows * self.columns
         multiply = tile_cost(self.rows, self.columns, plan.rows, plan.vectors, plan.lanes, target)
-        multiply *= _clashes(plan, strides)
+        multiply *= _clashes(plan, strides, target)
         tiles = -(-self.rows // plan.rows) * -(-self.columns // plan.panel)
         # of one element of the result, of the broadcast side and of the vector side
         calls = _CALL * tiles * (1 + plan.depth.blocks)
@@ -444,6 +443,12 @@ def rows_beside(plan: Plan, strides: Strides) -> int:
     return plan.rows * bytes_of * (2 if clash else 1)
 
 
+def most_apart(target: Target) -> int:
+    """Rows of a tile that may lie whole pages apart, and still find room in the first cache, which
+    has one line for each of them and page."""
+    return min(_MOST_APART, target.l1 // PAGE)
+
+
 def is_torn(plan: Plan, strides: Strides, target: Target) -> bool:
     """Whether columns that are packed come from beyond the caches in stretches along them, each on
     another page."""
@@ -479,7 +484,7 @@ def reads_far(operand: Operand, form: Form, depth: Depth, target: Target) -> boo
     return own > target.l2 // 4 and own * size(i for i in form.batch if i in used) > target.l2
 
 
-def _clashes(plan: Plan, strides: Strides) -> float:
+def _clashes(plan: Plan, strides: Strides, target: Target) -> float:
     """How much longer tiles take because elements of the broadcast side that are read in place, and
     then again by every tile, lie a multiple of a page apart: on few lines of the caches."""
     access = plan.broadcast.access
@@ -494,7 +499,7 @@ def _clashes(plan: Plan, strides: Strides) -> float:
     along, apart = (steps[0], steps[-1]) if len(steps) == 2 else (0, steps[-1] if steps else 0)
     if apart > 1 and apart % page == 0:
         return 1.4
-    return 1.1 if along > 1 and along % page == 0 and plan.rows > MOST_APART else 1.0
+    return 1.1 if along > 1 and along % page == 0 and plan.rows > most_apart(target) else 1.0
 
 
 def _storing(plan: Plan, strides: Strides) -> float:

@@ -16,7 +16,6 @@ from .contraction_cost import (
     ASKING,
     DEEP_APART,
     FEW,
-    MOST_APART,
     MOST_TURNS,
     Costs,
     asking_room,
@@ -24,6 +23,7 @@ from .contraction_cost import (
     is_by_lanes,
     is_far,
     is_torn,
+    most_apart,
     near_room,
     reads_far,
     rows_beside,
@@ -349,7 +349,7 @@ def _most_rows(
     if is_asked_ahead(broadcast, source, _STREAMS, depth, strides, bytes_of, target):
         return _STREAMS
     apart = step_of(broadcast, broadcast.indices, strides) if source == "direct" else 0
-    return MOST_APART if apart > 1 and apart * bytes_of % PAGE == 0 else MOST_ROWS
+    return most_apart(target) if apart > 1 and apart * bytes_of % PAGE == 0 else MOST_ROWS
 
 
 def _near(plan: Plan, strides: Strides, target: Target) -> Plan | None:
@@ -375,7 +375,7 @@ def _deep(plan: Plan, strides: Strides, target: Target) -> Plan | None:
         return None
     bytes_of, rows, vectors = form.dtype.numpy().itemsize, plan.rows, plan.vectors
     most_rows = _most_rows(broadcast, source, depth, strides, bytes_of, target)
-    if most_rows == MOST_APART and rows > DEEP_APART:
+    if most_rows == most_apart(target) and rows > DEEP_APART:
         rows, vectors = best_tile(
             broadcast.extent, plan.vector.extent, plan.lanes, target, DEEP_APART
         )

@@ -31,11 +31,15 @@ def ahead_of(step: int, dtype: DType) -> int:
     return max(1, _AHEAD // (step * width(dtype))) * step
 
 
-def vectors_ahead(step: int, dtype: DType, target: Target | None) -> int:
-    """The same of vectors that lie one behind the other; 0 if the processor looks ahead by itself,
-    and has few places for lines on their way to the first cache: what is asked for twice takes two
-    of them, and loads wait for one."""
-    return ahead_of(step, dtype) if target is None or target.asks_beside else 0
+def vectors_ahead(step: int, dtype: DType, target: Target | None, elements: int) -> int:
+    """The same of vectors that lie one behind the other, of so many elements in all; 0 if the
+    processor looks ahead by itself, and has few places for lines on their way to the first cache:
+    what is asked for twice takes two of them, and loads wait for one. Where vectors are done in
+    halves there are enough, but what a core's caches hold takes a little longer if asked for."""
+    if target is None or target.asks_beside:
+        return ahead_of(step, dtype)
+    far = elements * width(dtype) > target.l2
+    return ahead_of(step, dtype) if far and target.halves else 0
 
 
 def steps_in_turn(rows: int, vectors: int, target: Target | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...ir.rewrite import free_indices
-from .contraction_cost import MOST_APART
+from .contraction_cost import most_apart
 from .contraction_form import size
 from .contraction_space import flat_form
 from .contraction_tiles import equal_pieces, multiply_adds
@@ -88,7 +88,9 @@ def _item(w: WindowPlan, target: Target) -> float:
 def _clashes(rows: int, w: WindowPlan, target: Target) -> float:
     """How much longer tiles take whose rows lie whole pages apart: on few lines of the caches."""
     apart = abs(w.rows.step(w.row)) * width(w.plan.form.dtype)
-    most = MOST_APART if target.long else MOST_APART // 2  # loads are closer together
+    most = most_apart(target)
+    if not target.long:  # loads are closer together
+        most //= 2
     return 1.15 if rows > most and apart and apart % PAGE == 0 else 1.0
 
 

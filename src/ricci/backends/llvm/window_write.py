@@ -364,7 +364,7 @@ class _Writer:
             self.form.dtype, plan.lanes, tuple(places), stride // plan.lanes,
             plan.lanes if w.is_straight else w.columns.step(w.beside), loops, plan.panel,
             w.registers, f".{lines}" if lines > 1 else "",
-            vectors_ahead(stride, self.form.dtype, self.frame.target) if w.prepared else 0,
+            self._vectors_ahead(stride) if w.prepared else 0,
             self.form.words, turn,
         )  # fmt: skip
         self.tiles[tile.name] = tile
@@ -454,6 +454,11 @@ class _Writer:
         """The number of a tile along one side."""
         count, own = -(-extent // step), quotient(self.b, at, step)
         return plus(self.b, times(self.b, flat_number(self.b, places, others), count), own)
+
+    def _vectors_ahead(self, stride: int) -> int:
+        plan = self.w.plan
+        panels = plan.vector.extent * plan.depth.extent
+        return vectors_ahead(stride, self.form.dtype, self.frame.target, panels)
 
     def _range(self, g: Guarded, places: Places, lines: int) -> tuple[str, str]:
         """Where the part of a loop begins that counts for any of so many lines, and how many there

@@ -364,7 +364,7 @@ class Writer:
         is_apart = bool(beside[0]) or step > stride
         tile = Tile(
             self.form.dtype, plan.lanes, rows, vectors, down, deep, step, plan.panel,
-            ahead=0 if is_apart else vectors_ahead(stride, self.form.dtype, self.frame.target),
+            ahead=0 if is_apart else self._vectors_ahead(stride),
             turn=steps_in_turn(rows, vectors, self.frame.target),
             beside=beside[0],
         )  # fmt: skip
@@ -378,6 +378,9 @@ class Writer:
         if begin.startswith("%"):
             first = b.pure(f"icmp eq i64 {begin}, 0", begin)
         b.line(call_tile(tile, a, filters, str(count), c, first, beside=beside[1]))
+
+    def _vectors_ahead(self, stride: int) -> int:
+        return vectors_ahead(stride, self.form.dtype, self.frame.target, self.w.panels)
 
     # ----------------------------------------------------------------- results
 
