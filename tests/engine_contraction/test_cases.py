@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import contraction
-from ricci.backends.llvm.contraction_cost import MOST_APART, gathers
+from ricci.backends.llvm.contraction_cost import gathers, most_apart
 from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
 from ricci.backends.llvm.contraction_tiles import best_tile
@@ -342,7 +342,7 @@ def test_tiles_are_chosen_with_their_blocks() -> None:
     form = find_form(case.kernel, {})
     assert form is not None
     plan = make_plan(form, {}, ZEN5, case.constant)
-    assert (plan.rows, plan.vectors) != best_tile(49, 512, 16, ZEN5, MOST_APART)
+    assert (plan.rows, plan.vectors) != best_tile(49, 512, 16, ZEN5, most_apart(ZEN5))
     near = plan.rows if plan.is_deep else plan.panel
     assert 4 * near * plan.depth.most < ZEN5.l1
     assert plan.blocks % 2 == 0

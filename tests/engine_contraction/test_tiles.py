@@ -9,6 +9,7 @@ from typing import Literal
 import pytest
 
 from ricci.backends.llvm import targets
+from ricci.backends.llvm.contraction_cost import most_apart
 from ricci.backends.llvm.contraction_tiles import tiles
 from ricci.backends.llvm.jit import assembly
 from ricci.backends.llvm.microkernel import Tile, call_tile, declarations, write_tile
@@ -68,10 +69,26 @@ def test_all_rows_are_asked_for_once_in_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "asks"), [("skylake-avx512", True), ("znver4", False), ("znver5", True)]
+    ("cpu", "vector_bytes", "near", "far"),
+    [
+        ("skylake-avx512", 64, True, True),
+        ("znver3", 32, False, False),
+        ("znver4", 64, False, True),
+        ("znver5", 64, True, True),
+    ],
 )
-def test_vectors_are_asked_for_where_there_is_room(cpu: str, asks: bool) -> None:
-    target = replace(SHORT, cpu=cpu)
-    ahead = vectors_ahead(48, FLOAT32, target)
-    assert (ahead > 0) == asks
-    assert ahead % 48 == 0
+def test_vectors_are_asked_for_where_there_is_room(
+    cpu: str, vector_bytes: int, near: bool, far: bool
+) -> None:
+    """Near vectors stay in the core's second cache."""
+    target = replace(SHORT, cpu=cpu, vector_bytes=vector_bytes)
+    for elements, asks in ((target.l2 // 4, near), (target.l2 // 4 + 1, far)):
+        ahead = vectors_ahead(48, FLOAT32, target, elements)
+        assert (ahead > 0) == asks
+        assert ahead % 48 == 0
+
+
+@pytest.mark.parametrize(("l1", "most"), [(32 << 10, 8), (48 << 10, 9)])
+def test_rows_that_lie_pages_apart_find_room(l1: int, most: int) -> None:
+    """A line of each of them is on the same place in each page of the first cache."""
+    assert most_apart(replace(SHORT, l1=l1)) == most

@@ -198,16 +198,21 @@ def test_filters_that_stay_in_no_cache_are_made_late(tall: int) -> None:
     compare(case, schedule, {}, target)
 
 
-@pytest.mark.parametrize("cpu", ["znver5", "znver4"])
+@pytest.mark.parametrize(
+    ("cpu", "vector_bytes", "asks"),
+    [("znver5", 64, True), ("znver4", 64, True), ("znver3", 32, False)],
+)
 @pytest.mark.parametrize("late", [True, False])
-def test_filters_that_are_made_late_are_asked_for_during_products(cpu: str, late: bool) -> None:
+def test_filters_that_are_made_late_are_asked_for_during_products(
+    cpu: str, vector_bytes: int, asks: bool, late: bool
+) -> None:
     case = convolution(1, (160, 40), (7, 6), 3, pad=1)
-    target = replace(ZEN_5, cpu=cpu, l2=1 << (12 if late else 24))
+    target = replace(ZEN_5, cpu=cpu, vector_bytes=vector_bytes, l2=1 << (12 if late else 24))
     schedule = Winograd("right", 3, 2, 0, 0, 0)
     text = follow(case.kernel, schedule, {}, target, case.constant).text
     heads = [line for line in text.splitlines() if line.startswith("define") and ".tile." in line]
     assert len(heads) > 1
-    asked = late and cpu == "znver5"
+    asked = late and asks
     assert {".beside" in head and "ptr %e" in head for head in heads} == {asked}
     assert ("getelementptr i8, ptr %k.e" in text) == asked
 
