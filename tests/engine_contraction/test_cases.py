@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import contraction
-from ricci.backends.llvm.contraction_cost import gathers, most_apart
+from ricci.backends.llvm.contraction_cost import most_apart
 from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
+from ricci.backends.llvm.contraction_storing import gathers
 from ricci.backends.llvm.contraction_tiles import best_tile
 from ricci.backends.llvm.contraction_write import write_contraction
 from ricci.backends.llvm.kernels import KernelCode

@@ -8,8 +8,8 @@ import pytest
 import ricci
 from ricci.backends.llvm import contraction_results
 from ricci.backends.llvm.contraction import form_of
-from ricci.backends.llvm.contraction_cost import turns_of
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
+from ricci.backends.llvm.contraction_storing import turns_of
 from ricci.backends.llvm.schedule import Contraction, Side
 from ricci.backends.llvm.target import Target
 from ricci.dtypes import DType

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.nodes import Access, Expr, Index
+from ...ir.nodes import Access, Index
 from ...ir.rewrite import free_indices
 from ...ir.shapes import count_inside
 from .contraction_form import Form, Operand, size
 from .contraction_space import flat_form, merge, step_of
+from .contraction_storing import result_run, run_along, storing
 from .contraction_tiles import MOST_ROWS, tile_cost
 from .emit_access import extent_of, linear, shape_of
 from .kernels import Strides
@@ -39,13 +40,12 @@ _APART, _FAR_APART = {PAGE: 0.3}, {PAGE: 0.6, PAGE // 2: 0.35}
 beyond the caches. Others are brought near ahead of time."""
 _WAITED = {False: 1 / 3, True: 1.0}
 """The part of these that is not covered by what is computed meanwhile; whether a core is wide."""
-MOST_TURNS = 4
-"""Results that take turns along vectors, or elements that lanes are apart, at most."""
 DEEP_APART, _DEEP_WAITED = 6, 1 / 3
 """Rows of a tile of deep blocks that may lie whole pages apart, since all k of them are to stay in
 the first cache while columns pass by; and the part of the above that is not covered there."""
-_FAR_PACKED = 0.55
-"""More of these to pack what comes from beyond the caches."""
+_FAR_PACKED, _TORN = 0.55, 4.0
+"""More of these to pack what comes from beyond the caches; and how many times as long a
+line takes at the ends of a short run where vectors are done in halves: nothing asks for it."""
 _FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
 """Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
 FEW, _STREAMED = 8, 12.0
@@ -101,12 +101,6 @@ and shares lines with the next block's; by the same."""
 _SUMS, _WIDE_SUMS = 2.0, 4.0
 """Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
 halves."""
-_SPREAD = 4.0
-"""Cycles more to store a vector of results that are not next to one another, for each element that
-is between them."""
-_PAGES_OF_RESULTS = 40.0
-"""Cycles to store part of a line of results whose neighbours lie whole pages apart, on the same
-lines of the caches, and drive out each other until the next part of each is stored."""
 _WINDOW, _OF_FEW = 1.25, 2.5
 """Half cycles per vector and k of a plain loop nest over windows, and what few rows of the other
 side wait for their sums."""
@@ -137,7 +131,7 @@ class Costs:
         if not (plan.is_streamed and near):  # else sums stay near
             sums = _WIDE_SUMS if target.halves else _SUMS
             self.each += sums * target.slower * (plan.depth.blocks * plan.runs - 1) / plan.lanes
-        self.each += _storing(plan, strides) * target.slower
+        self.each += storing(plan, strides) * target.slower
         self.row = k * _reading(
             plan.broadcast_source, plan.broadcast, plan.rows, plan, strides, target
         )
@@ -274,7 +268,7 @@ class Costs:
         if not plan.across:
             side, other = other, side
         access = side.access
-        run, reused = _result_run(plan, self.strides), side.extent
+        run, reused = result_run(plan, self.strides), side.extent
         turn = 4.5  # per vector and k, if it has to be collected from memory
         if access is not None:
             groups = merge(side.indices, [access], self.strides).groups
@@ -362,9 +356,20 @@ def _reading(
         along = contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None
         turning = 1.3 if target.long else 2.6  # more steps for as many elements
         packing = (turning if along else 1.2) * _packing(plan, operand, panel, strides)
-        return packing * target.slower + (_FAR_PACKED if far else 0.0)
+        ends = _ends(operand, plan, strides) if target.halves else 0.0
+        return packing * target.slower + (_FAR_PACKED * (1.0 + _TORN * ends) if far else 0.0)
     # what is prepared takes memory, and time to compile
     return 0.7 / plan.lanes if source == "prepared" else 0.0
+
+
+def _ends(operand: Operand, plan: Plan, strides: Strides) -> float:
+    """Lines of the caches that runs of an operand are on beyond their length, as a part of it."""
+    groups = merge(operand.indices, [operand.value], strides).groups
+    if operand.access is None or not groups:
+        return 0.0
+    step = flat_form(operand.access, strides).steps.get(groups[-1][-1], 0)
+    line = LINE // plan.form.dtype.numpy().itemsize
+    return (line - 1) / size(groups[-1]) if step == 1 else 0.0
 
 
 def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
@@ -502,80 +507,11 @@ def _clashes(plan: Plan, strides: Strides, target: Target) -> float:
     return 1.1 if along > 1 and along % page == 0 and plan.rows > most_apart(target) else 1.0
 
 
-def _storing(plan: Plan, strides: Strides) -> float:
-    """Cycles per element of making results of sums."""
-    run = _result_run(plan, strides)
-    each = 7.0
-    if turns_of(plan, strides) == 1:
-        each += _SPREAD * (_lanes_apart(plan, strides) - 1)
-    if not plan.across:
-        return each / run
-    if _has_pages_between(plan, strides):
-        if gathers(plan, strides):  # whole lines, each of them once
-            run = float(plan.lanes)
-        else:
-            each += _PAGES_OF_RESULTS
-    return each / run + 0.7
-
-
-def _lanes_apart(plan: Plan, strides: Strides) -> int:
-    """How many elements apart results are in memory that are stored as a vector, or lane by lane if
-    they are many."""
-    side, target = plan.broadcast if plan.across else plan.vector, plan.form.kernel.targets[0]
-    groups = merge(side.indices, [target], strides).groups
-    step = flat_form(target, strides).steps.get(groups[-1][-1], 1) if groups else 1
-    return min(max(1, abs(step)), plan.lanes)
-
-
-def turns_of(plan: Plan, strides: Strides) -> int:
-    """How many rows of sums are stored together, or columns where vectors of results lie along
-    rows: they take turns in memory, as the two results of each element do of `y[2 * i + j] =
-    x[i] * w[j]`, so that interleaved they are whole vectors."""
-    kernel = plan.form.kernel
-    exprs = [*kernel.initial, *kernel.results, kernel.targets[0]]
-    along, other, length = plan.vector, plan.broadcast, plan.rows
-    if plan.across:
-        along, other, length = plan.broadcast, plan.vector, plan.panel
-    groups = [merge(side.indices, exprs, strides).groups for side in (along, other)]
-    if plan.ragged or plan.lanes == 1 or not all(groups):
-        return 1
-    steps, count = flat_form(kernel.targets[0], strides).steps, size(groups[1][-1])
-    step, turn = (steps.get(found[-1][-1], 0) for found in groups)
-    fits = turn == 1 and step == count <= MOST_TURNS and length % count == 0
-    return count if fits else 1
-
-
-def gathers(plan: Plan, strides: Strides) -> bool:
-    """Whether results wait until there are whole vectors of them along the rows: of a chunk whose
-    sums are kept anyway, with tiles that end within vectors, so that they are stored less often."""
-    fewer = 4 * plan.rows <= 3 * plan.lanes and plan.row_block >= 2 * plan.lanes
-    if not (fewer and plan.across and plan.depth.blocks > 1) or plan.ragged:
-        return False
-    kernel = plan.form.kernel
-    exprs = [*kernel.initial, *kernel.results, kernel.targets[0]]
-    return len(merge(plan.broadcast.indices, exprs, strides).groups) < 2
-
-
-def _has_pages_between(plan: Plan, strides: Strides) -> bool:
-    """Whether results lie whole pages apart along the vector side."""
-    target = plan.form.kernel.targets[0]
-    groups = merge(plan.vector.indices, [target], strides).groups
-    step = flat_form(target, strides).steps.get(groups[-1][-1], 0) if groups else 0
-    return step != 0 and step * plan.form.dtype.numpy().itemsize % PAGE == 0
-
-
-def _result_run(plan: Plan, strides: Strides) -> float:
-    """The mean number of elements of the result that are stored at once."""
-    kernel = plan.form.kernel
-    side, length = (plan.broadcast, plan.rows) if plan.across else (plan.vector, plan.panel)
-    return _run(side, length, plan.lanes, strides, [*kernel.results, kernel.targets[0]])
-
-
 def _packing(plan: Plan, operand: Operand, panel: int, strides: Strides) -> float:
     """Cycles per element of packing an operand in panels."""
     if contiguous_depth(operand, plan.depth, plan.lanes, strides) is not None:
         return 0.5 * max(1.0, plan.lanes / max(panel, 1))
-    run = _run(operand, panel, plan.lanes, strides, [operand.value])
+    run = run_along(operand, panel, plan.lanes, strides, [operand.value])
     costly, free = loop_order([operand.value], plan.depth.indices[plan.depth.split :])
     turns = extent_of(free[-1]) if free else 1
     around = 10.0 / turns + (15.0 / size(free) if costly else 0.0)
@@ -592,14 +528,3 @@ def _packing(plan: Plan, operand: Operand, panel: int, strides: Strides) -> floa
         load = 3.0 if step < 2 else 3.0 + 1.5 * step
         load += 1.0 if len(groups) > 1 else 0.0  # short runs
     return (load + around) / run
-
-
-def _run(
-    operand: Operand, panel: int, lanes: int, strides: Strides, exprs: Sequence[Expr]
-) -> float:
-    """The mean number of elements that one vector instruction handles along a panel."""
-    inner = merge(operand.indices, exprs, strides).inner
-    pieces = panel / min(panel, inner) + (
-        0.0 if inner % panel == 0 or inner == operand.extent else 1.0
-    )
-    return max(1.0, min(float(lanes), panel / max(pieces, panel / lanes)))

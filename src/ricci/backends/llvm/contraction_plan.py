@@ -16,7 +16,6 @@ from .contraction_cost import (
     ASKING,
     DEEP_APART,
     FEW,
-    MOST_TURNS,
     Costs,
     asking_room,
     estimate,
@@ -30,6 +29,7 @@ from .contraction_cost import (
 )
 from .contraction_form import Form, Operand, by_stride, size
 from .contraction_space import flat_form, merge, step_of
+from .contraction_storing import MOST_TURNS
 from .contraction_tiles import MOST_ROWS, best_tile, good_tiles, tiles
 from .emit_access import extent_of, shape_of
 from .kernels import Strides

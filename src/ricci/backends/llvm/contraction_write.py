@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from .builder import Builder
 from .contraction_ahead import ColumnsAhead, asks_for_columns
-from .contraction_cost import gathers, turns_of
 from .contraction_form import Operand
 from .contraction_plan import Plan
 from .contraction_results import (
@@ -44,6 +43,7 @@ from .contraction_space import (
     step_of,
     times,
 )
+from .contraction_storing import gathers, turns_of
 from .emit import Frame
 from .emit_memory import prefetch
 from .emit_types import scalar_type, width, with_lanes
