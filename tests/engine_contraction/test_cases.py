@@ -14,8 +14,9 @@ from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
 from ricci.backends.llvm.contraction_storing import gathers
 from ricci.backends.llvm.contraction_tiles import best_tile
 from ricci.backends.llvm.contraction_write import write_contraction
-from ricci.backends.llvm.kernels import KernelCode
+from ricci.backends.llvm.kernels import KernelCode, choose
 from ricci.backends.llvm.matvec import choose_dots, write_dots
+from ricci.backends.llvm.schedule import Window
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
@@ -334,6 +335,18 @@ def test_a_panel_stays_in_the_first_cache_by_choice(rows: int) -> None:
 
 ZEN5 = replace(named("x86-64-v4"), cpu="znver5", l1=48 << 10, l2=1 << 20, cores=2)
 XEON = replace(ZEN5, cpu="sapphirerapids", l2=2 << 20)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "size", "is_window"),
+    [("znver4", 9, True), ("znver5", 9, False), ("znver4", 65, False)],
+)
+def test_short_runs_from_far_away_are_read_in_place(cpu: str, size: int, is_window: bool) -> None:
+    """Eight elements of a line follow one another, then others of another line of the caches: they
+    are not packed where vectors are done in halves."""
+    case = convolution(1, (2048, 512), (size, size), 2)
+    target = replace(ZEN5, cpu=cpu, l1=32 << 10, units=1, winograd=False)
+    assert isinstance(choose(case.kernel, {}, target, case.constant), Window) == is_window
 
 
 def test_tiles_are_chosen_with_their_blocks() -> None:
