@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import contraction_cost, contraction_results
+from ricci.backends.llvm import contraction_results, contraction_storing
 from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.nest_stream import FENCE
@@ -99,7 +99,7 @@ def test_results_of_several_tiles_are_stored_together(
     form = form_of(case.kernel, {})
     assert form is not None
     plan = scheduled_plan(form, schedule, {}, target, case.constant)
-    assert contraction_cost.gathers(plan, {}) == (4 * rows <= 3 * plan.lanes)
+    assert contraction_storing.gathers(plan, {}) == (4 * rows <= 3 * plan.lanes)
     assert not _streams(case, schedule, target)
 
 
