@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import contraction
+from ricci.backends.llvm.contraction import follow
 from ricci.backends.llvm.contraction_cost import most_apart
 from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_plan import MOST_CHUNKS, make_plan
@@ -16,7 +17,7 @@ from ricci.backends.llvm.contraction_tiles import best_tile
 from ricci.backends.llvm.contraction_write import write_contraction
 from ricci.backends.llvm.kernels import KernelCode, choose
 from ricci.backends.llvm.matvec import choose_dots, write_dots
-from ricci.backends.llvm.schedule import Window
+from ricci.backends.llvm.schedule import Contraction, Schedule, Window, Winograd
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
@@ -335,6 +336,37 @@ def test_a_panel_stays_in_the_first_cache_by_choice(rows: int) -> None:
 
 ZEN5 = replace(named("x86-64-v4"), cpu="znver5", l1=48 << 10, l2=1 << 20, cores=2)
 XEON = replace(ZEN5, cpu="sapphirerapids", l2=2 << 20)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Contraction("right", "packed", "prepared", 4, 2, 8, 32, (0, 1, 2), 0, 64, 1),
+        Window(
+            "right",
+            row=3,
+            lane=1,
+            beside=1,
+            rows=8,
+            vectors=3,
+            row_block=1,
+            lane_block=40,
+            lines=1,
+            outer_block=1,
+        ),
+        Winograd("right", 3, 2, 1, 0, 0),
+    ],
+    ids=["product", "window", "fewer products"],
+)
+@pytest.mark.parametrize("room", [1 << 17, 1 << 24])
+def test_prepared_panels_are_asked_for_if_no_cache_of_a_core_holds_them(
+    schedule: Schedule, room: int
+) -> None:
+    """Where vectors are done in halves: panels of 230 KB and more."""
+    case = convolution(1, (160, 40), (9, 8), 3, pad=1)
+    target = replace(ZEN5, cpu="znver4", l2=room)
+    text = follow(case.kernel, schedule, {}, target, case.constant).text
+    assert ("call void @llvm.prefetch" in text) == (room < 230 << 10)
 
 
 @pytest.mark.parametrize(

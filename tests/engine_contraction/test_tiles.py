@@ -88,7 +88,7 @@ def test_vectors_are_asked_for_where_there_is_room(
         assert ahead % 48 == 0
 
 
-@pytest.mark.parametrize(("l1", "most"), [(32 << 10, 8), (48 << 10, 9)])
+@pytest.mark.parametrize(("l1", "most"), [(2 << 10, 1), (32 << 10, 8), (48 << 10, 9)])
 def test_rows_that_lie_pages_apart_find_room(l1: int, most: int) -> None:
     """A line of each of them is on the same place in each page of the first cache."""
     assert most_apart(replace(SHORT, l1=l1)) == most

@@ -451,7 +451,7 @@ def rows_beside(plan: Plan, strides: Strides) -> int:
 def most_apart(target: Target) -> int:
     """Rows of a tile that may lie whole pages apart, and still find room in the first cache, which
     has one line for each of them and page."""
-    return min(_MOST_APART, target.l1 // PAGE)
+    return max(1, min(_MOST_APART, target.l1 // PAGE))
 
 
 def is_torn(plan: Plan, strides: Strides, target: Target) -> bool:

@@ -118,6 +118,11 @@ class Plan:
         """Elements that a vector panel holds per k."""
         return self.vectors * self.lanes
 
+    @property
+    def columns(self) -> int:
+        """Elements of the vector side: for each of its columns, those of all k."""
+        return self.vector.extent * self.depth.extent
+
     @cached_property
     def run(self) -> int:
         """Terms that a tile adds up one by one, at most, if a block has more; else 0. Sums of

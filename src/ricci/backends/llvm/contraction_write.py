@@ -364,8 +364,7 @@ class ContractionWriter:
         if self.form.words is not None:
             return 0
         if plan.vector_source == "prepared":
-            panels = plan.vector.extent * plan.depth.extent
-            return vectors_ahead(b_step, self.form.dtype, self.frame.target, panels)
+            return vectors_ahead(b_step, self.form.dtype, self.frame.target, plan.columns)
         if plan.is_streamed:
             # a tile of few rows is done before memory answers
             return plan.panel * max(1, _ASKED // plan.depth.most)

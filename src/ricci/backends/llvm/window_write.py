@@ -456,9 +456,7 @@ class _Writer:
         return plus(self.b, times(self.b, flat_number(self.b, places, others), count), own)
 
     def _vectors_ahead(self, stride: int) -> int:
-        plan = self.w.plan
-        panels = plan.vector.extent * plan.depth.extent
-        return vectors_ahead(stride, self.form.dtype, self.frame.target, panels)
+        return vectors_ahead(stride, self.form.dtype, self.frame.target, self.w.plan.columns)
 
     def _range(self, g: Guarded, places: Places, lines: int) -> tuple[str, str]:
         """Where the part of a loop begins that counts for any of so many lines, and how many there
