@@ -48,6 +48,7 @@ from .groups import group_kernels
 from .in_place import keep_place
 from .integral import keep_integers
 from .kernels import make_kernels
+from .maps import join_maps
 from .margins import split_margins
 from .partial import split_long, split_tall
 from .parts import Parts
@@ -209,6 +210,7 @@ class _Lowerer:
         kernels = split_products(kernels, constant, views)
         self.views |= views
         kernels = split_tall(split_deviations(self.parts.find(kernels, results), self.views))
+        kernels = join_maps(kernels, self.views, results)
         bound = {*self.strided, *self.parts.apart, *self.pointers, *self.changing}
         kernels = group_kernels(kernels, self.views, constant, results, bound)
         return compute_again(kernels, self.views, results)

@@ -109,7 +109,7 @@ def _sources(kernel: Reduce) -> list[Access]:
     """The reads of a reduction that are a different element at each of its points."""
     if not kernel.reduced or not kernel.values or kernel.condition is not None:
         return []
-    found = [a for a in accesses(*kernel.values) if _is_everywhere(a, kernel)]
+    found = [a for a in accesses(*kernel.values) if is_everywhere(a, kernel)]
     if not found or has_guard(*kernel.values, *kernel.initial, *kernel.results, *kernel.locals):
         return []
     if has_reuse(kernel):
@@ -120,7 +120,7 @@ def _sources(kernel: Reduce) -> list[Access]:
 def has_reuse(kernel: Reduce) -> bool:
     """Whether a reduction reads elements at several of its points, or is a sum of products of
     different things, which has code of its own."""
-    if not any(_is_everywhere(a, kernel) for a in accesses(*kernel.values)):
+    if not any(is_everywhere(a, kernel) for a in accesses(*kernel.values)):
         return bool(kernel.values)
     return kernel.op == "add" and any(map(_is_mixed, kernel.values))
 
@@ -130,7 +130,7 @@ def _is_mixed(value: Expr) -> bool:
     return any(f != found[0] for f in found)
 
 
-def _is_everywhere(access: Access, kernel: Reduce) -> bool:
+def is_everywhere(access: Access, kernel: Reduce) -> bool:
     """Whether an access is a different element at each point of a reduction."""
     plain = set(_plain(access))
     return all(i in plain for i in (*kernel.domain, *kernel.reduced) if i.extent != ONE)
@@ -181,13 +181,13 @@ def _mapping(first: Reduce, second: Reduce, source: Tensor) -> dict[Index, Index
     """The indices of the first for those of the second."""
     for a in (x for x in _sources(first) if x.tensor is source):
         for b in (x for x in _sources(second) if x.tensor is source):
-            mapping = _unified(a, b)
-            if mapping is not None and _is_one_to_one(mapping, first, second):
+            mapping = unified(a, b)
+            if mapping is not None and is_one_to_one(mapping, first, second):
                 return mapping
     return None
 
 
-def _unified(a: Access, b: Access) -> dict[Index, Index] | None:
+def unified(a: Access, b: Access) -> dict[Index, Index] | None:
     """What the indices of one access stand for in another with the same subscripts."""
     mapping: dict[Index, Index] = {}
     for s, t in zip(a.subscripts, b.subscripts, strict=True):
@@ -199,7 +199,7 @@ def _unified(a: Access, b: Access) -> dict[Index, Index] | None:
     return mapping
 
 
-def _is_one_to_one(mapping: Mapping[Index, Index], first: Reduce, second: Reduce) -> bool:
+def is_one_to_one(mapping: Mapping[Index, Index], first: Reduce, second: Reduce) -> bool:
     for old, new in ((second.domain, first.domain), (second.reduced, first.reduced)):
         found = [mapping.get(i) for i in old]
         if len(old) != len(new) or set(found) != set(new):
@@ -215,7 +215,7 @@ def _with_results(second: Reduce, first: Reduce) -> tuple[Expr, ...] | None:
     if any(a.tensor in made for a in accesses(*early)):
         return None
     for a in accesses(*second.results):
-        if a.tensor in made and not _same_place(a, made[a.tensor][0]):
+        if a.tensor in made and not same_place(a, made[a.tensor][0]):
             return None
     memo: dict[int, Expr] = {id(x): x for x in second.accumulators}
 
@@ -227,6 +227,6 @@ def _with_results(second: Reduce, first: Reduce) -> tuple[Expr, ...] | None:
     return tuple(rebuild(r, node, memo) for r in second.results)
 
 
-def _same_place(a: Access, b: Access) -> bool:
+def same_place(a: Access, b: Access) -> bool:
     pairs = zip(a.subscripts, b.subscripts, strict=True)
     return all(s.rule is None and shapes.equal(s.index, t.index) for s, t in pairs)
