@@ -39,6 +39,8 @@ class Case:
     weights: Arrays = field(default_factory=dict)
     read: int | None = None
     """Bytes that must be read, if not all inputs and weights."""
+    others: int = 0
+    """Bytes of the results that are not compared."""
     pick: int = 0
     """Which of our results is compared with the first of the others."""
     onnx_inputs: Arrays | None = None
@@ -95,38 +97,53 @@ def graph_case(
     *,
     operators: str = "",
     read: int | None = None,
+    outputs: str = "y",
 ) -> Case:
     """A case of a SkriptND graph, whose weights are variables; ONNX has them as constants.
 
-    `body` and `nodes` compute `y` from what `inputs` and `weights` name.
+    `body` and `nodes` compute `outputs` from what `inputs` and `weights` name.
     """
     weights = weights or {}
-    result = result_of(function, [*inputs.values(), *weights.values()])
-    text = graph_text(body, inputs, weights, result, operators)
+    results = results_of(function, [*inputs.values(), *weights.values()])
+    named = dict(zip(outputs.split(), results, strict=True))
+    text = graph_text(body, inputs, weights, named, operators)
     return Case(
         inputs,
         lambda threads: compiled_graph(text, inputs, weights, threads),
         Function(function, weights),
-        None if nodes is None else onnx_model(nodes, inputs, weights, result),
+        None if nodes is None else onnx_model(nodes, inputs, weights, results[0], outputs),
         flops,
         weights,
         read,
+        sum(r.numel() * r.element_size() for r in results[1:]),
     )
 
 
-def result_of(function: Callable[..., Any], arrays: list[Array]) -> torch.Tensor:
-    """A tensor without elements, of the shape and type of the function's result."""
+def results_of(function: Callable[..., Any], arrays: list[Array]) -> tuple[torch.Tensor, ...]:
+    """Tensors without elements, of the shapes and types of a function's results."""
     metas = [torch.empty(a.shape, dtype=torch.from_numpy(a).dtype, device="meta") for a in arrays]
     with torch.no_grad():
         result = function(*metas)
-    return result if isinstance(result, torch.Tensor) else result[0]
+    return (result,) if isinstance(result, torch.Tensor) else tuple(result)
+
+
+def result_of(function: Callable[..., Any], arrays: list[Array]) -> torch.Tensor:
+    """The same of the first result."""
+    return results_of(function, arrays)[0]
 
 
 def graph_text(
-    body: str, inputs: Arrays, weights: Arrays, result: torch.Tensor, operators: str
+    body: str,
+    inputs: Arrays,
+    weights: Arrays,
+    results: Mapping[str, torch.Tensor],
+    operators: str,
 ) -> str:
-    """A SkriptND graph of one output `y`."""
-    kind = "real" if result.is_floating_point() else "int"
+    """A SkriptND graph."""
+    made = " ".join(
+        f"{name}: {'real' if r.is_floating_point() else 'int'}[{','.join(map(str, r.shape))}];"
+        for name, r in results.items()
+    )
     variables = f"@variable {{ {declarations(weights)} }}" if weights else ""
     return f"""
 import nn; import math; import linalg; import layout; import image;
@@ -134,7 +151,7 @@ import nn; import math; import linalg; import layout; import image;
 graph Main {{
     @input {{ {declarations(inputs)} }}
     {variables}
-    @output {{ y: {kind}[{",".join(map(str, result.shape))}]; }}
+    @output {{ {made} }}
     @compose {{ {body} }}
 }}
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch.nn import functional as nn
@@ -228,6 +229,7 @@ def chains() -> Iterator[Row]:
         yield Row("streaming", "gelu by tanh {}x{}", partial(gelu, approximate=True), pair)
         yield Row("streaming", "silu {}x{}", silu, pair)
         yield Row("streaming", "five operators {}x{}", five, pair)
+        yield Row("streaming", "a step of Adam {}x{}", adam, pair)
     yield Row("streaming", "power {}", power, (1000003,))
     for sizes in [(1, 64, 56, 56), (8, 256, 112, 112)]:
         yield Row("streaming", "bias, residual, relu {}x{}x{}x{}", residual, sizes)
@@ -247,6 +249,30 @@ def gelu(m: int, n: int, *, approximate: bool) -> Case:
         partial(nn.gelu, approximate="tanh" if approximate else "none"),
         8.0 * m * n,
         {"x": draw(m, n)},
+    )
+
+
+def adam(m: int, n: int) -> Case:
+    """New weights, and the moments of their gradients (D. Kingma and J. Ba, 2014), whose bias is in
+    the rate."""
+
+    def function(w: torch.Tensor, f: torch.Tensor, s: torch.Tensor, g: torch.Tensor) -> Any:
+        first, second = 0.9 * f + 0.1 * g, 0.999 * s + 0.001 * g * g
+        return w - 0.001 * first / (second.sqrt() + 1e-8), first, second
+
+    numbers = {"b": 0.9, "c": 0.1, "d": 0.999, "h": 0.001, "e": 1e-8}
+    return graph_case(
+        "p = math.axpby(0.9, f, 0.1, g); k = math.sqr(g); q = math.axpby(0.999, s, 0.001, k);"
+        " r = math.sqrt(q); t = math.add(r, 1e-8); u = math.div(p, t);"
+        " y = math.axpby(1.0, w, -0.001, u);",
+        "".join(f"{k} = Constant <value_float = {v}> () " for k, v in numbers.items())
+        + "f1 = Mul(f, b) g1 = Mul(g, c) p = Add(f1, g1) k = Mul(g, g) k1 = Mul(k, h)"
+        " s1 = Mul(s, d) q = Add(s1, k1) r = Sqrt(q) t = Add(r, e) u = Div(p, t) u1 = Mul(u, h)"
+        " y = Sub(w, u1)",
+        function,
+        14.0 * m * n,
+        {k: abs(draw(m, n, seed=i)) for i, k in enumerate("wfsg")},
+        outputs="y p q",
     )
 
 

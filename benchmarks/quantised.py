@@ -156,7 +156,9 @@ class Network:
 
     def text(self, inputs: Arrays, result: torch.Tensor) -> str:
         """The graph in SkriptND."""
-        plain = graph_text("\n".join(self.lines), inputs, self.weights, result, "import quant;")
+        plain = graph_text(
+            "\n".join(self.lines), inputs, self.weights, {"y": result}, "import quant;"
+        )
         entries = "\n".join(map(self._entry, self.scales))
         at = plain.rindex("}")
         return f"{plain[:at]}@quantize {{ {entries} }}\n}}\n"

@@ -149,7 +149,7 @@ def bounds(case: Case, expected: Array, threads: int) -> tuple[int, dict[str, Li
     """
     size = 4 if expected.dtype == np.float64 else expected.dtype.itemsize
     held = sum(a.nbytes for a in [*case.inputs.values(), *case.weights.values()])
-    written = expected.size * size
+    written = expected.size * size + case.others
     moved = (held if case.read is None else case.read) + written
     kind = "copy" if written * 8 >= moved else "read"
     limits = {kind: Limit(Loop(kind, threads, held + written), moved)}

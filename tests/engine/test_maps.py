@@ -45,8 +45,16 @@ MAPS = {
     "a row at each point": (
         "a(i, j) = exp(X(i, j)) * V(j)  b(i, j) = V(j) where i in 0:I", "a, b", [1, 1]),
     "fewer points": ("a(i, j) = exp(X(i, j))  b(j) = fabs(X(0, j))", "a, b", [1, 1]),
-    "sums": ("s(i) +=! X(i, j)  a(i) = exp(V(i))  b(i) = s(i) * 2  c(i) = V(i) + 1", "s, a, b, c",
-        [1, 1, 1, 1]),
+    "with others between": (
+        "a(i, j) = exp(X(i, j))  b(i, j) = exp(Y(i, j))  c(i, j) = exp(Z(i, j))"
+        "  d(i, j) = X(i, j) * 2  e(i, j) = Y(i, j) * 2  f(i, j) = c(i, j) * a(i, j)",
+        "a, b, c, d, e, f", [2, 2, 2]),
+    "another element of one between": (
+        "a(i, j) = exp(X(i, j))  b(i, j) = exp(Y(i, j))  c(i, j) = X(i, j) * b(I - 1 - i, j)",
+        "a, b, c", [1, 1, 1]),
+    "a sum between": (
+        "a(i, j) = exp(X(i, j))  b(j) +=! Y(i, j)  c(i, j) = X(i, j) * 2", "a, b, c", [1, 1, 1]),
+    "a sum before": ("s(i) +=! X(i, j)  b(i) = s(i) * 2  c(i) = s(i) + 1", "s, b, c", [1, 2]),
 }  # fmt: skip
 
 

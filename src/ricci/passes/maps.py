@@ -1,10 +1,10 @@
 """Neighbouring maps over the same points, as one.
 
 Requires: the kernels of a run, fused. Ensures: a map that reads, at each of its points, the element
-that the map before it writes or reads there, is done together with that, if both write in the same
+that a map before it writes or reads there, is done together with that, if both write in the same
 order: what they share is read once, and what the later one reads of the earlier is not read at all.
-What then nothing reads is not written. Does not: join maps that may fail, or change the order of
-kernels.
+What then nothing reads is not written. Does not: join maps that may fail, or move a map to before
+anything but a few other maps: results should not be there long before they are read.
 
 Example: the new state of a recurrent layer, `c[i] = ...`, and what it shows of that,
 `h[i] = o[i] * tanh(c[i])`.
@@ -25,6 +25,8 @@ from .siblings import is_everywhere, is_one_to_one, renamed, same_place, unified
 from .views import Views, root_of
 
 MOST_TARGETS = 4
+MOST_BETWEEN = 8
+"""Maps between two that are joined."""
 
 
 def join_maps(kernels: Sequence[Kernel], views: Views, results: Iterable[Tensor]) -> list[Kernel]:
@@ -34,26 +36,47 @@ def join_maps(kernels: Sequence[Kernel], views: Views, results: Iterable[Tensor]
     readers = Counter(t for k in kernels for t in _read(k))
     out: list[Kernel] = []
     for kernel in kernels:
-        before = out[-1] if out else None
-        both = _joined(before, kernel, views)
-        if before is None or both is None:
+        place = _place(out, kernel, views)
+        if place is None:
             out.append(kernel)
             continue
-        readers.subtract([*_read(before), *_read(kernel)])
+        number, both = place
+        readers.subtract([*_read(out[number]), *_read(kernel)])
         readers.update(_read(both))
-        out[-1] = _without(both, {t for t in tensors_written(both) if not readers[t]} - kept)
+        out[number] = _without(both, {t for t in tensors_written(both) if not readers[t]} - kept)
     return out
+
+
+def _place(before: Sequence[Kernel], kernel: Kernel, views: Views) -> tuple[int, Reduce] | None:
+    """The number of the last kernel that a map can be joined with, and both."""
+    if not (isinstance(kernel, Reduce) and _is_plain(kernel)):
+        return None
+    last = len(before) - 1
+    for number in range(last, max(last - MOST_BETWEEN, 0) - 1, -1):
+        other = before[number]
+        if not (isinstance(other, Reduce) and _is_plain(other)):
+            return None
+        both = _joined(other, kernel, views)
+        if both is not None:
+            return number, both
+        if _touch(other, kernel, views) or _touch(kernel, other, views):
+            return None
+    return None
+
+
+def _touch(first: Kernel, second: Kernel, views: Views) -> bool:
+    """Whether a kernel touches what another writes."""
+    written = {root_of(t, views) for t in tensors_written(second)}
+    return any(root_of(t, views) in written for t in tensors_touched(first))
 
 
 def _read(kernel: Kernel) -> set[Tensor]:
     return {a.tensor for a in accesses(*expressions_of(kernel))}
 
 
-def _joined(first: Kernel | None, second: Kernel, views: Views) -> Reduce | None:
-    """Both as one map, if they can be, and should."""
-    if not (isinstance(first, Reduce) and _is_plain(first)):
-        return None
-    if not (isinstance(second, Reduce) and _is_plain(second) and _are_apart(first, second, views)):
+def _joined(first: Reduce, second: Reduce, views: Views) -> Reduce | None:
+    """Two maps as one, if they can be, and should."""
+    if not _are_apart(first, second, views):
         return None
     for mapping in _mappings(first, second):
         both = _with_second(first, renamed(second, mapping))
@@ -78,10 +101,9 @@ def _order(target: Access) -> list[Index] | None:
 def _are_apart(first: Reduce, second: Reduce, views: Views) -> bool:
     """Whether a map writes nothing that another touches, and reads what that writes under the names
     by which it is written."""
-    made = {root_of(t, views) for t in tensors_written(first)}
-    touched = {root_of(t, views) for t in tensors_touched(first)}
-    if any(root_of(t, views) in touched for t in tensors_written(second)):
+    if _touch(first, second, views):
         return False
+    made = {root_of(t, views) for t in tensors_written(first)}
     others = set(tensors_touched(second)).difference(tensors_written(first))
     return all(root_of(t, views) not in made for t in others)
 
