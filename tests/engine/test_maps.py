@@ -9,7 +9,10 @@ import ricci
 from ricci.dtypes import DType, Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Reduce
+from ricci.ir.nodes import Access, Binary, Expr, Index, Local, Subscript, Tensor, integer
+from ricci.passes.maps import MOST_BETWEEN, join_maps
 from ricci.passes.pipeline import lower
+from ricci.passes.views import Views
 
 from .running import runnable_targets
 
@@ -52,6 +55,10 @@ MAPS = {
     "another element of one between": (
         "a(i, j) = exp(X(i, j))  b(i, j) = exp(Y(i, j))  c(i, j) = X(i, j) * b(I - 1 - i, j)",
         "a, b, c", [1, 1, 1]),
+    "a long formula": (
+        "a(i, j) = " + " + ".join(f"sin(X(i, j) + {n})" for n in range(1, 17))
+        + "  b(i, j) = " + " + ".join(f"cos(X(i, j) + {n})" for n in range(1, 17)),
+        "a, b", [1, 1]),
     "a sum between": (
         "a(i, j) = exp(X(i, j))  b(j) +=! Y(i, j)  c(i, j) = X(i, j) * 2", "a, b, c", [1, 1, 1]),
     "a sum before": ("s(i) +=! X(i, j)  b(i) = s(i) * 2  c(i) = s(i) + 1", "s, b, c", [1, 2]),
@@ -165,3 +172,52 @@ def test_of_other_types(real: str) -> None:
     np.testing.assert_allclose(np.asarray(y, np.float64), np.exp(x.astype(np.float64)), bound)
     want = np.exp(x.astype(np.float64)) * x
     np.testing.assert_allclose(np.asarray(z, np.float64), want, bound, bound)
+
+
+POINT = Index("i", integer(40))
+A, B, C, D = (Tensor(name, DType.FLOAT32, (integer(40),)) for name in "ABCD")
+OUTSIDE = Tensor("X", DType.FLOAT32, (integer(40),))
+
+
+def of(tensor: Tensor) -> Access:
+    return Access(tensor, (Subscript(POINT),))
+
+
+def map_to(target: Tensor, *read: Tensor) -> Reduce:
+    """The sum of elements of tensors."""
+    value: Expr = of(read[0])
+    for other in read[1:]:
+        value = Binary("add", value, of(other))
+    total = Local("acc0", value)
+    return Reduce("map", (of(target),), (POINT,), (), "set", (value,), (), (total,), (total,))
+
+
+def targets_after(*kernels: Reduce, views: Views | None = None) -> list[list[str]]:
+    joined = join_maps(kernels, views or {}, [A, B, C, D])
+    return [[t.tensor.name for t in k.targets] for k in joined if isinstance(k, Reduce)]
+
+
+def test_what_another_name_of_a_tensor_is_for() -> None:
+    """Whether tensors have the same bytes depends on what they are views of."""
+    assert targets_after(map_to(A, OUTSIDE), map_to(B, OUTSIDE, C)) == [["A", "B"]]
+    alone = [["A"], ["B"]]
+    assert targets_after(map_to(A, OUTSIDE), map_to(B, OUTSIDE, C), views={C: A}) == alone
+    assert targets_after(map_to(A, OUTSIDE, C), map_to(B, OUTSIDE), views={B: C}) == alone
+    assert targets_after(map_to(A, OUTSIDE), map_to(B, OUTSIDE), views={B: A}) == alone
+
+
+def test_no_map_moves_to_before_what_touches_its_result() -> None:
+    first, last = map_to(A, OUTSIDE), map_to(B, OUTSIDE)
+    assert targets_after(first, map_to(C, D), last) == [["A", "B"], ["C"]]
+    alone = [["A"], ["C"], ["B"]]
+    assert targets_after(first, map_to(C, D), last, views={D: B}) == alone
+    assert targets_after(first, map_to(C, D), last, views={C: B}) == alone
+
+
+@pytest.mark.parametrize("between", [MOST_BETWEEN, MOST_BETWEEN + 1])
+def test_maps_between_are_few(between: int) -> None:
+    others = [Tensor(f"o{n}", DType.FLOAT32, A.shape) for n in range(2 * between)]
+    pairs = zip(others[::2], others[1::2], strict=True)
+    kernels = [map_to(A, OUTSIDE), *(map_to(t, u) for t, u in pairs), map_to(B, OUTSIDE)]
+    counts = [len(t) for t in targets_after(*kernels)]
+    assert counts == [2 if between == MOST_BETWEEN else 1, *[1] * (len(counts) - 1)]

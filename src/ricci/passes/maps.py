@@ -21,7 +21,7 @@ from ..ir.rewrite import accesses, has_guard, rebuild
 from ..records import replace
 from .epilogues import dimensions_of, is_map, is_too_large, made_of_both
 from .kernels import may_fail
-from .siblings import is_everywhere, is_one_to_one, renamed, same_place, unified
+from .siblings import is_one_to_one, renamed, same_place, unified
 from .views import Views, root_of
 
 MOST_TARGETS = 4
@@ -111,8 +111,7 @@ def _are_apart(first: Reduce, second: Reduce, views: Views) -> bool:
 def _mappings(first: Reduce, second: Reduce) -> Iterator[dict[Index, Index]]:
     """Indices of the first for those of the second with which they share an element at each
     point."""
-    shared = [*first.targets, *accesses(*first.initial)]
-    for a in (x for x in shared if is_everywhere(x, first)):
+    for a in (*first.targets, *accesses(*first.initial)):
         for b in (x for x in accesses(*second.initial) if x.tensor is a.tensor):
             mapping = unified(a, b)
             if mapping is not None and is_one_to_one(mapping, first, second):

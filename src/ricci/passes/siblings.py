@@ -109,7 +109,7 @@ def _sources(kernel: Reduce) -> list[Access]:
     """The reads of a reduction that are a different element at each of its points."""
     if not kernel.reduced or not kernel.values or kernel.condition is not None:
         return []
-    found = [a for a in accesses(*kernel.values) if is_everywhere(a, kernel)]
+    found = [a for a in accesses(*kernel.values) if _is_everywhere(a, kernel)]
     if not found or has_guard(*kernel.values, *kernel.initial, *kernel.results, *kernel.locals):
         return []
     if has_reuse(kernel):
@@ -120,7 +120,7 @@ def _sources(kernel: Reduce) -> list[Access]:
 def has_reuse(kernel: Reduce) -> bool:
     """Whether a reduction reads elements at several of its points, or is a sum of products of
     different things, which has code of its own."""
-    if not any(is_everywhere(a, kernel) for a in accesses(*kernel.values)):
+    if not any(_is_everywhere(a, kernel) for a in accesses(*kernel.values)):
         return bool(kernel.values)
     return kernel.op == "add" and any(map(_is_mixed, kernel.values))
 
@@ -130,7 +130,7 @@ def _is_mixed(value: Expr) -> bool:
     return any(f != found[0] for f in found)
 
 
-def is_everywhere(access: Access, kernel: Reduce) -> bool:
+def _is_everywhere(access: Access, kernel: Reduce) -> bool:
     """Whether an access is a different element at each point of a reduction."""
     plain = set(_plain(access))
     return all(i in plain for i in (*kernel.domain, *kernel.reduced) if i.extent != ONE)
