@@ -9,10 +9,22 @@ import ricci
 from ricci.dtypes import DType, Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Reduce
-from ricci.ir.nodes import Access, Binary, Expr, Index, Local, Subscript, Tensor, integer
+from ricci.ir.nodes import (
+    ONE,
+    Access,
+    Binary,
+    Expr,
+    Index,
+    Local,
+    Skip,
+    Subscript,
+    Tensor,
+    integer,
+)
 from ricci.passes.maps import MOST_BETWEEN, join_maps
 from ricci.passes.pipeline import lower
 from ricci.passes.views import Views
+from ricci.records import replace
 
 from .running import runnable_targets
 
@@ -204,6 +216,17 @@ def test_what_another_name_of_a_tensor_is_for() -> None:
     assert targets_after(map_to(A, OUTSIDE), map_to(B, OUTSIDE, C), views={C: A}) == alone
     assert targets_after(map_to(A, OUTSIDE, C), map_to(B, OUTSIDE), views={B: C}) == alone
     assert targets_after(map_to(A, OUTSIDE), map_to(B, OUTSIDE), views={B: A}) == alone
+
+
+def test_a_map_that_leaves_out_elements_is_by_itself() -> None:
+    """What it leaves out would be left out of the other's results, too."""
+    first = map_to(A, OUTSIDE)
+    before = Access(OUTSIDE, (Subscript(Binary("sub", POINT, ONE), Skip()),))
+    total = Local("acc0", Binary("add", of(OUTSIDE), before))
+    some = replace(map_to(B, OUTSIDE), initial=(total.value,), accumulators=(total,))
+    some = replace(some, results=(total,))
+    assert targets_after(first, some) == [["A"], ["B"]]
+    assert targets_after(some, first) == [["B"], ["A"]]
 
 
 def test_no_map_moves_to_before_what_touches_its_result() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
 from ..ir.nodes import ONE, Access, Expr, Index, Local, Tensor
-from ..ir.rewrite import accesses, has_guard, rebuild
+from ..ir.rewrite import accesses, rebuild
 from ..records import replace
 from .epilogues import dimensions_of, is_map, is_too_large, made_of_both
 from .kernels import may_fail
@@ -87,7 +87,7 @@ def _joined(first: Reduce, second: Reduce, views: Views) -> Reduce | None:
 
 def _is_plain(kernel: Reduce) -> bool:
     """Whether a kernel is a map that cannot fail and writes all of each target."""
-    if not is_map(kernel) or has_guard(*kernel.initial) or any(map(may_fail, kernel.initial)):
+    if not is_map(kernel) or any(map(may_fail, kernel.initial)):
         return False
     return all(_order(t) is not None for t in kernel.targets)
 
