@@ -21,7 +21,7 @@ from ricci.ir.nodes import (
     Tensor,
     integer,
 )
-from ricci.passes.maps import MOST_BETWEEN, join_maps
+from ricci.passes.maps import join_maps
 from ricci.passes.pipeline import lower
 from ricci.passes.views import Views
 from ricci.records import replace
@@ -63,10 +63,11 @@ MAPS = {
     "with others between": (
         "a(i, j) = exp(X(i, j))  b(i, j) = exp(Y(i, j))  c(i, j) = exp(Z(i, j))"
         "  d(i, j) = X(i, j) * 2  e(i, j) = Y(i, j) * 2  f(i, j) = c(i, j) * a(i, j)",
-        "a, b, c, d, e, f", [2, 2, 2]),
-    "another element of one between": (
-        "a(i, j) = exp(X(i, j))  b(i, j) = exp(Y(i, j))  c(i, j) = X(i, j) * b(I - 1 - i, j)",
-        "a, b, c", [1, 1, 1]),
+        "a, b, c, d, e, f", [1] * 6),
+    "what a new value may replace, elsewhere": (
+        "a(i, j) = X(i, j) * Y(I - 1 - i, j)  b(i, j) = X(i, j) + Y(i, j)", "a, b", [1, 1]),
+    "the same of another size": (
+        "a(i, j) = X(i, j) * V(J - 1 - j)  b(i, j) = X(i, j) + V(j)", "a, b", [2]),
     "a long formula": (
         "a(i, j) = " + " + ".join(f"sin(X(i, j) + {n})" for n in range(1, 17))
         + "  b(i, j) = " + " + ".join(f"cos(X(i, j) + {n})" for n in range(1, 17)),
@@ -189,6 +190,7 @@ def test_of_other_types(real: str) -> None:
 POINT = Index("i", integer(40))
 A, B, C, D = (Tensor(name, DType.FLOAT32, (integer(40),)) for name in "ABCD")
 OUTSIDE = Tensor("X", DType.FLOAT32, (integer(40),))
+CONSTANT = Tensor("w", DType.FLOAT32, (integer(40),))
 
 
 def of(tensor: Tensor) -> Access:
@@ -205,7 +207,7 @@ def map_to(target: Tensor, *read: Tensor) -> Reduce:
 
 
 def targets_after(*kernels: Reduce, views: Views | None = None) -> list[list[str]]:
-    joined = join_maps(kernels, views or {}, [A, B, C, D])
+    joined = join_maps(kernels, views or {}, [CONSTANT], [A, B, C, D])
     return [[t.tensor.name for t in k.targets] for k in joined if isinstance(k, Reduce)]
 
 
@@ -229,18 +231,38 @@ def test_a_map_that_leaves_out_elements_is_by_itself() -> None:
     assert targets_after(some, first) == [["B"], ["A"]]
 
 
-def test_no_map_moves_to_before_what_touches_its_result() -> None:
-    first, last = map_to(A, OUTSIDE), map_to(B, OUTSIDE)
-    assert targets_after(first, map_to(C, D), last) == [["A", "B"], ["C"]]
-    alone = [["A"], ["C"], ["B"]]
-    assert targets_after(first, map_to(C, D), last, views={D: B}) == alone
-    assert targets_after(first, map_to(C, D), last, views={C: B}) == alone
+def test_what_depends_on_constants_alone_is_by_itself() -> None:
+    """It is done once, and not in each call."""
+    once, often = map_to(A, CONSTANT), map_to(B, CONSTANT, OUTSIDE)
+    assert targets_after(once, often) == [["A"], ["B"]]
+    assert targets_after(often, once) == [["B"], ["A"]]
+    assert targets_after(once, map_to(C, A, CONSTANT), often) == [["A", "C"], ["B"]]
+    assert targets_after(once, often, map_to(C, OUTSIDE, CONSTANT)) == [["A"], ["B", "C"]]
 
 
-@pytest.mark.parametrize("between", [MOST_BETWEEN, MOST_BETWEEN + 1])
-def test_maps_between_are_few(between: int) -> None:
-    others = [Tensor(f"o{n}", DType.FLOAT32, A.shape) for n in range(2 * between)]
-    pairs = zip(others[::2], others[1::2], strict=True)
-    kernels = [map_to(A, OUTSIDE), *(map_to(t, u) for t, u in pairs), map_to(B, OUTSIDE)]
-    counts = [len(t) for t in targets_after(*kernels)]
-    assert counts == [2 if between == MOST_BETWEEN else 1, *[1] * (len(counts) - 1)]
+def test_a_state_keeps_its_place() -> None:
+    """Where one map reads all of a state, and the next one replaces it."""
+    text = """
+        operator turned {
+            @input { a: real[n]; w: real[n]; } @output { p: real[n]; }
+            @lower { p[i,] = a[n - 1 - i,] + w[i,], i < n; }
+        }
+        operator next {
+            @input { a: real[n]; w: real[n]; } @output { b: real[n]; }
+            @lower { b[i,] = a[i,] + w[i,], i < n; }
+        }
+        graph G {
+            @input { x: real[4096]; w: real[4096]; n: int[]; }
+            @output { y: real[4096]; u: real[4096]; }
+            @compose {
+                y, u = with a = x, c: real[4096] = 0.0 do..(n) {
+                    q = turned(a, w); b = next(a, w); yield b, q;
+                };
+            }
+        }"""
+    model, _ = counts_of(text)
+    assert lower(model.graph, {}, Types()).arena < 4096 * 4
+    x, w = np.random.default_rng(0).standard_normal((2, 4096), np.float32)
+    y, u = model.compile(threads=2)(x, w, np.array(2))
+    np.testing.assert_allclose(y, x + w + w, 1e-5, 1e-6)
+    np.testing.assert_allclose(u, (x + w)[::-1] + w, 1e-5, 1e-6)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.ir.interpret import interpret
 from ricci.ir.text import parse_graph
 from ricci.runtime.executable import compile_graph
 
@@ -277,3 +278,40 @@ def test_every_second_element_with_channels_next_to_one_another(
     for threads in (1, 2):
         found = model.compile(threads=threads)(x)
         np.testing.assert_allclose(found, expected, 1e-4, 1e-5 * np.abs(expected).max())
+
+
+GUARDS = {
+    "weights": (
+        "with t = w[|2 * j|]: y[i, k] += (i * 3 + 1 == 4 || j + 2 == 3 ? 2.5:float32 :"
+        " 1.5:float32 + 1.0:float32) * x[k]  for i < 8, k < 40, j < 6;"),
+    "phases": (
+        "with t = w[|i + j - 3|]: y[i, k] += x[(k + j) / 2] * 2.0:float32"
+        "  for i < 8, k < 40, j < 6;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_a_local_that_leaves_out_terms_though_no_value_needs_it(name: str) -> None:
+    """What stood for locals was put in their places, and they were forgotten."""
+    graph = parse_graph(f"""graph g {{
+        input x = x: float32[60];
+        input w = w: float32[9];
+        y: float32[8, 40] = op(x, w) {{ {GUARDS[name]} }}
+        output y = y;
+    }}""")
+    x, w = (np.random.default_rng(0).standard_normal(n, np.float32) for n in (60, 9))
+    want = interpret(graph, {"x": x, "w": w})["y"]
+    got = compile_graph(graph, threads=1)(x, w)
+    np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
+def test_a_quotient_of_an_index_whose_values_are_done_one_by_one() -> None:
+    """One of them is zero; that the compiler found so was not expected."""
+    text = """def f(int32(N) A) -> (T) {
+        T(l, i, k) *=! N / k where l in 1:N, i in 0:N, k in 0:N - 2
+        T(j, n, i) max= t where t = int32(-T(2 * (2 * n), max(0, min(N, 2)), 3))
+    }"""
+    function = ricci.tc.define(text, threads=1)["f"]
+    for size in range(3, 24):
+        with pytest.raises(ricci.Error):
+            function(np.zeros(size, np.int32))

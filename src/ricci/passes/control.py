@@ -210,7 +210,7 @@ class _Lowerer:
         kernels = split_products(kernels, constant, views)
         self.views |= views
         kernels = split_tall(split_deviations(self.parts.find(kernels, results), self.views))
-        kernels = join_maps(kernels, self.views, results)
+        kernels = join_maps(kernels, self.views, constant, results)
         bound = {*self.strided, *self.parts.apart, *self.pointers, *self.changing}
         kernels = group_kernels(kernels, self.views, constant, results, bound)
         return compute_again(kernels, self.views, results)

@@ -52,7 +52,7 @@ def group_kernels(
     be if there are no results. Tensors that are `bound` are not row-major, or not always in the
     same place, and stay as they are.
     """
-    fixed = _fixed(kernels, views, constant)
+    fixed = constant_kernels(kernels, views, constant)
     if results is None:
         return _grouped(kernels, views, fixed, frozenset(bound))
     results = list(results)
@@ -88,7 +88,9 @@ def _forget(tensor: Tensor, views: Views, users: Counter[Tensor]) -> None:
             users[tensor] = 1
 
 
-def _fixed(kernels: Iterable[Kernel], views: Views, constant: Container[Tensor]) -> set[int]:
+def constant_kernels(
+    kernels: Iterable[Kernel], views: Views, constant: Container[Tensor]
+) -> set[int]:
     """The identities of the kernels that depend on constant tensors alone."""
     known: set[Tensor] = set()
     found: set[int] = set()

@@ -1,10 +1,10 @@
 """Neighbouring maps over the same points, as one.
 
 Requires: the kernels of a run, fused. Ensures: a map that reads, at each of its points, the element
-that a map before it writes or reads there, is done together with that, if both write in the same
+that the map before it writes or reads there, is done together with that, if both write in the same
 order: what they share is read once, and what the later one reads of the earlier is not read at all.
-What then nothing reads is not written. Does not: join maps that may fail, or move a map to before
-anything but a few other maps: results should not be there long before they are read.
+What then nothing reads is not written. Does not: join maps that may fail, what depends on constant
+tensors alone with what does not, or a map with one that reads what its result may replace.
 
 Example: the new state of a recurrent layer, `c[i] = ...`, and what it shows of that,
 `h[i] = o[i] * tanh(c[i])`.
@@ -13,70 +13,57 @@ Example: the new state of a recurrent layer, `c[i] = ...`, and what it shows of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
 from ..ir.nodes import ONE, Access, Expr, Index, Local, Tensor
 from ..ir.rewrite import accesses, rebuild
 from ..records import replace
 from .epilogues import dimensions_of, is_map, is_too_large, made_of_both
+from .groups import constant_kernels
 from .kernels import may_fail
 from .siblings import is_one_to_one, renamed, same_place, unified
-from .views import Views, root_of
+from .views import Views, count_of, root_of
 
 MOST_TARGETS = 4
-MOST_BETWEEN = 8
-"""Maps between two that are joined."""
 
 
-def join_maps(kernels: Sequence[Kernel], views: Views, results: Iterable[Tensor]) -> list[Kernel]:
+def join_maps(
+    kernels: Sequence[Kernel], views: Views, constant: Container[Tensor], results: Iterable[Tensor]
+) -> list[Kernel]:
     """The kernels, in order, with such maps as one. Nothing but the kernels reads tensors that are
     not among the `results`."""
     kept = {*results, *views, *views.values()}
     readers = Counter(t for k in kernels for t in _read(k))
+    fixed = constant_kernels(kernels, views, constant)
     out: list[Kernel] = []
+    last: Kernel | None = None
     for kernel in kernels:
-        place = _place(out, kernel, views)
-        if place is None:
+        before = out[-1] if out else None
+        both = None
+        if last is not None and (id(last) in fixed) == (id(kernel) in fixed):
+            both = _joined(before, kernel, views)
+        last = kernel
+        if before is None or both is None:
             out.append(kernel)
             continue
-        number, both = place
-        readers.subtract([*_read(out[number]), *_read(kernel)])
+        readers.subtract([*_read(before), *_read(kernel)])
         readers.update(_read(both))
-        out[number] = _without(both, {t for t in tensors_written(both) if not readers[t]} - kept)
+        out[-1] = _without(both, {t for t in tensors_written(both) if not readers[t]} - kept)
     return out
-
-
-def _place(before: Sequence[Kernel], kernel: Kernel, views: Views) -> tuple[int, Reduce] | None:
-    """The number of the last kernel that a map can be joined with, and both."""
-    if not (isinstance(kernel, Reduce) and _is_plain(kernel)):
-        return None
-    last = len(before) - 1
-    for number in range(last, max(last - MOST_BETWEEN, 0) - 1, -1):
-        other = before[number]
-        if not (isinstance(other, Reduce) and _is_plain(other)):
-            return None
-        both = _joined(other, kernel, views)
-        if both is not None:
-            return number, both
-        if _touch(other, kernel, views) or _touch(kernel, other, views):
-            return None
-    return None
-
-
-def _touch(first: Kernel, second: Kernel, views: Views) -> bool:
-    """Whether a kernel touches what another writes."""
-    written = {root_of(t, views) for t in tensors_written(second)}
-    return any(root_of(t, views) in written for t in tensors_touched(first))
 
 
 def _read(kernel: Kernel) -> set[Tensor]:
     return {a.tensor for a in accesses(*expressions_of(kernel))}
 
 
-def _joined(first: Reduce, second: Reduce, views: Views) -> Reduce | None:
+def _joined(first: Kernel | None, second: Kernel, views: Views) -> Reduce | None:
     """Two maps as one, if they can be, and should."""
-    if not _are_apart(first, second, views):
+    if not (isinstance(first, Reduce) and isinstance(second, Reduce)):
+        return None
+    if not (_is_plain(first) and _is_plain(second) and _are_apart(first, second, views)):
+        return None
+    if _reads_elsewhere(first, second.targets):
         return None
     for mapping in _mappings(first, second):
         both = _with_second(first, renamed(second, mapping))
@@ -101,11 +88,23 @@ def _order(target: Access) -> list[Index] | None:
 def _are_apart(first: Reduce, second: Reduce, views: Views) -> bool:
     """Whether a map writes nothing that another touches, and reads what that writes under the names
     by which it is written."""
-    if _touch(first, second, views):
+    touched = {root_of(t, views) for t in tensors_touched(first)}
+    if any(root_of(t, views) in touched for t in tensors_written(second)):
         return False
     made = {root_of(t, views) for t in tensors_written(first)}
     others = set(tensors_touched(second)).difference(tensors_written(first))
     return all(root_of(t, views) not in made for t in others)
+
+
+def _reads_elsewhere(kernel: Reduce, targets: Iterable[Access]) -> bool:
+    """Whether a map reads, in other places than its own, a tensor that one of these targets could
+    replace, as new states do: with the same bytes, it has to be done before."""
+    sizes = {(count_of(t.tensor), t.dtype) for t in targets}
+    own = [s.index for s in kernel.targets[0].subscripts]
+    return any(
+        (count_of(a.tensor), a.dtype) in sizes and [s.index for s in a.subscripts] != own
+        for a in accesses(*kernel.initial)
+    )
 
 
 def _mappings(first: Reduce, second: Reduce) -> Iterator[dict[Index, Index]]:

@@ -17,7 +17,15 @@ from collections.abc import Iterator, Sequence
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
 from ..ir.nodes import Access, Binary, Expr, Index, Local, Subscript, Tensor
-from ..ir.rewrite import accesses, children, free_indices, is_division, rebuild, walk
+from ..ir.rewrite import (
+    accesses,
+    children,
+    free_indices,
+    has_guard,
+    is_division,
+    rebuild,
+    walk,
+)
 from ..records import replace
 from .kernels import may_fail, size_written_out, without_locals
 from .partial import points_of
@@ -47,8 +55,8 @@ def tabulate(kernels: Sequence[Kernel]) -> list[Kernel]:
 def _tabulated(kernel: Reduce) -> list[Kernel]:
     if not is_known(kernel) or kernel.op == "update" or kernel.condition is not None:
         return [kernel]
-    if size_written_out(kernel.values) > MOST_NODES:
-        return [kernel]
+    if size_written_out(kernel.values) > MOST_NODES or has_guard(*kernel.locals):
+        return [kernel]  # a guard leaves out a term, though no value needs it
     values = without_locals(kernel.values)
     made: list[Kernel] = []
     known: dict[Expr, Expr] = {}

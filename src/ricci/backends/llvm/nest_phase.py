@@ -16,7 +16,7 @@ from ...ir import shapes
 from ...ir.loops import Reduce
 from ...ir.nodes import ONE, Access, Expr, Index, Local, Tensor, integer
 from ...ir.rewrite import Replaceable, accesses, has_guard, substitute
-from ...passes.kernels import size_written_out, without_locals
+from ...passes.kernels import simple, size_written_out, without_locals
 from ...passes.weights import MOST_NODES, divisions
 from ...records import replace
 from .emit import Frame
@@ -40,7 +40,7 @@ def by_phases(kernel: Reduce, frame: Frame) -> Reduce | None:
     if kernel.op == "update" or kernel.condition is not None:
         return None
     if kernel.locals:
-        if size_written_out(kernel.values) > MOST_NODES:
+        if size_written_out(kernel.values) > MOST_NODES or has_guard(*kernel.locals):
             return None
         kernel = replace(kernel, locals=(), values=without_locals(kernel.values))
     exprs = [*kernel.initial, *kernel.values, *kernel.results]
@@ -140,7 +140,7 @@ def _taken_apart(kernel: Reduce, counts: dict[Index, int]) -> Reduce:
             accumulators.append(own)
             new[local] = own
         for name in ("initial", "values", "results"):
-            parts[name] += [shapes.simplify(substitute(x, new)) for x in getattr(kernel, name)]
+            parts[name] += [simple(substitute(x, new)) for x in getattr(kernel, name)]
     return Reduce(
         kernel.name,
         tuple(targets),
