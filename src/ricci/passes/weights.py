@@ -24,6 +24,7 @@ from ..ir.rewrite import (
     has_guard,
     is_division,
     rebuild,
+    used_locals,
     walk,
 )
 from ..records import replace
@@ -55,7 +56,8 @@ def tabulate(kernels: Sequence[Kernel]) -> list[Kernel]:
 def _tabulated(kernel: Reduce) -> list[Kernel]:
     if not is_known(kernel) or kernel.op == "update" or kernel.condition is not None:
         return [kernel]
-    if size_written_out(kernel.values) > MOST_NODES or has_guard(*kernel.locals):
+    unused = {*kernel.locals}.difference(used_locals(kernel.locals, *kernel.values))
+    if size_written_out(kernel.values) > MOST_NODES or has_guard(*unused):
         return [kernel]  # a guard leaves out a term, though no value needs it
     values = without_locals(kernel.values)
     made: list[Kernel] = []
