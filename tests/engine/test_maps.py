@@ -83,10 +83,10 @@ def text_of(body: str, results: str) -> str:
     return f"def f({given}) -> ({results}) {{ {body} }}"
 
 
-def arrays(dtype: type = np.float32) -> list[np.ndarray]:
+def arrays() -> list[np.ndarray]:
     r = np.random.default_rng(0)
     shapes = [tuple(SIZES.values())] * 3 + [(SIZES["J"],)]
-    return [r.standard_normal(s).astype(dtype) for s in shapes]
+    return [r.standard_normal(s, np.float32) for s in shapes]
 
 
 @pytest.mark.parametrize("target", runnable_targets())
