@@ -24,6 +24,7 @@ from ricci.dtypes import DType, Types
 from ricci.frontends.skriptnd.compose import compose
 from ricci.frontends.skriptnd.modules import load_text
 from ricci.frontends.skriptnd.typing import check_program
+from ricci.garbage import uncollected
 from ricci.passes.pipeline import lower
 from ricci.runtime.pool import this_machine
 
@@ -80,13 +81,14 @@ def measure(operators: int) -> tuple[dict[str, float], int, int]:
     """Seconds by stage, the number of kernels, and of those that differ."""
     text, clock = model_text(operators), Clock()
     report = Report()
-    with clock.stage("parse"):
-        program = load_text(text, "main", report)
-    with clock.stage("check"):
-        check_program(program, report)
-        report.raise_errors()
-    with clock.stage("compose"):
-        graph = compose(program, program.graphs()[0], {})
+    with uncollected():  # as in `ricci.parse`
+        with clock.stage("parse"):
+            program = load_text(text, "main", report)
+        with clock.stage("check"):
+            check_program(program, report)
+            report.raise_errors()
+        with clock.stage("compose"):
+            graph = compose(program, program.graphs()[0], {})
     with clock.stage("lower"):
         lowered = lower(graph, {}, Types(DType.FLOAT32, DType.INT64))
     with clock.stage("build"):

@@ -26,6 +26,7 @@ GROUND = {
     "tables",
     "hashes",
     "records",
+    "garbage",
 }
 BELOW: dict[str, set[str]] = {
     "ground": set(),

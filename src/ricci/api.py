@@ -20,6 +20,7 @@ from . import outline
 from .diagnostics import Error, Report, error
 from .frontends.reading import make_source, read_source
 from .frontends.skriptnd.module_files import Main, main_module
+from .garbage import uncollected
 from .model import Model, Store, Variables, check_choice
 from .source import Source
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Language = Literal["skriptnd", "tc", "eintup"]
 
 
+@uncollected()
 def load(
     path: str | os.PathLike[str],
     attribs: Mapping[str, object] | None = None,
@@ -86,6 +88,7 @@ def graphs(path: str | os.PathLike[str]) -> tuple[str, ...]:
     return tuple(g.name for g in program.graphs())
 
 
+@uncollected()
 def parse(
     text: str,
     language: str = "skriptnd",

@@ -18,6 +18,7 @@ from .diagnostics import Diagnostic, error
 from .dtypes import DType
 from .frontends.skriptnd import storage
 from .frontends.skriptnd.stored_names import find_files
+from .garbage import uncollected
 from .ir.interpret_bind import initial_value
 from .ir.nodes import Graph, Quantization, Tensor
 from .stored import Stored
@@ -318,6 +319,7 @@ class Model:
 
         return self._with(gradient_graph(self.graph, wrt, outputs))
 
+    @uncollected()
     def compile(
         self,
         target: str = "cpu",

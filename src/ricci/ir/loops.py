@@ -255,7 +255,7 @@ def expressions_of(kernel: Kernel) -> tuple[Expr, ...]:
             return tuple(e for k in kernel.kernels for e in expressions_of(k))
 
 
-@lru_cache(1024)  # passes ask this of the same kernels again and again
+@lru_cache(4096)  # passes ask this of the same kernels again and again
 def tensors_touched(kernel: Kernel) -> tuple[Tensor, ...]:
     """The tensors that a kernel reads or writes, each once, but for those local to it."""
     read = (a.tensor for a in accesses(*expressions_of(kernel)))

@@ -83,28 +83,36 @@ def quote_name(name: str) -> str:
 
 
 class Names:
-    """Gives every object a name of its own among those of the same scope."""
+    """Gives every object a name of its own among those of the same scope and the scopes around."""
 
     def __init__(self, outer: Names | None = None) -> None:
-        self._of: dict[Named, str] = dict(outer._of) if outer else {}
-        self._used: set[str] = set(outer._used) if outer else set()
+        self._outer = outer
+        self._of: dict[Named, str] = {}
+        self._used: set[str] = set()
 
-    def add(self, item: Named) -> None:
-        if item in self._of:
-            return
+    def of(self, item: Named) -> str:
+        """The name; one never seen before gets one."""
+        scope: Names | None = self
+        while scope is not None:
+            found = scope._of.get(item)
+            if found is not None:
+                return found
+            scope = scope._outer
+        return self._new(item)
+
+    def _new(self, item: Named) -> str:
         kind = "[]" if isinstance(item, Tensor) else ""
         name = plain = quote_name(item.name)
         count = 1
-        while name + kind in self._used:
+        while self._is_used(name + kind):
             count += 1
             name = f"{plain}@{count}"
         self._used.add(name + kind)
         self._of[item] = name
+        return name
 
-    def of(self, item: Named) -> str:
-        """The name; one never seen before gets one."""
-        self.add(item)
-        return self._of[item]
+    def _is_used(self, name: str) -> bool:
+        return name in self._used or (self._outer is not None and self._outer._is_used(name))
 
 
 # ---------------------------------------------------------------- expressions
@@ -204,9 +212,9 @@ def format_assignment(assignment: Assignment, names: Names | None = None) -> str
     """A statement: `y[i] += x[i, |k - 1|] * w[k]  for i < 8, k < 3  if k < i;`."""
     scope = Names(names)
     for index in assignment.domain:
-        scope.add(index)
+        scope.of(index)
     for local in assignment.locals:
-        scope.add(local)
+        scope.of(local)
     text = ", ".join(format_expr(t, scope) for t in assignment.targets)
     text += f" {ASSIGN[assignment.op]} "
     text += ", ".join(_above(SELECT, v, scope) for v in assignment.values)
@@ -308,7 +316,7 @@ class Printer:
 
     def graph(self, graph: Graph) -> list[str]:
         for symbol in (*graph.symbols, *(s for s, _ in graph.sizes)):
-            self.names.add(symbol)
+            self.names.of(symbol)
         lines = [self._symbol("symbol", s) for s in graph.symbols]
         lines += [self._symbol("size", s) for s, _ in graph.sizes]
         lines += [self._port("input", p) for p in graph.inputs]

@@ -189,7 +189,8 @@ class _Lowerer:
         made = [t for o in operations for t in o.outputs]
         results = tuple(t for t in made if t in live or self._stands_for(t, live))
         read = dict.fromkeys(t for o in operations for t in _reads(o))
-        outside = tuple(t for t in read if t not in set(made))
+        own = set(made)
+        outside = tuple(t for t in read if t not in own)
         graph = replace(
             self.graph,
             inputs=(Port("outside", outside, True),),

@@ -132,6 +132,8 @@ class _Integers:
     """Who writes a tensor, also under another shape."""
     written: dict[int, _Written | None] = field(default_factory=dict)
     stored: dict[Tensor, _Stored | None] = field(default_factory=dict)
+    bounds: dict[Tensor, tuple[int, int]] = field(default_factory=dict)
+    """Of the integers that are stored."""
     contracted: set[Tensor] = field(default_factory=set)
     """What contractions read."""
 
@@ -157,8 +159,7 @@ class _Integers:
         return found
 
     def _scaling(self, kernel: Reduce) -> Scaling:
-        known = {s.integers: s.bounds for s in self.stored.values() if s is not None}
-        return Scaling(Ranges((*kernel.domain, *kernel.reduced), known), self._lookup)
+        return Scaling(Ranges((*kernel.domain, *kernel.reduced), self.bounds), self._lookup)
 
     def _lookup(self, access: Access) -> Scaled | None:
         stored = self._of(access.tensor)
@@ -167,7 +168,9 @@ class _Integers:
     def _of(self, tensor: Tensor) -> _Stored | None:
         if tensor not in self.stored:
             self.stored[tensor] = None  # while it is looked at
-            self.stored[tensor] = self._find(tensor)
+            self.stored[tensor] = stored = self._find(tensor)
+            if stored is not None:
+                self.bounds[stored.integers] = stored.bounds
         return self.stored[tensor]
 
     def _find(self, tensor: Tensor) -> _Stored | None:

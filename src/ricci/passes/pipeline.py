@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from .. import config
 from ..dtypes import Types
+from ..garbage import uncollected
 from ..ir.interpret_bind import checks_on_data
 from ..ir.loops import (
     Action,
@@ -46,6 +47,7 @@ from .views import Views, root_of
 _UNKNOWN = Machine()
 
 
+@uncollected()
 def lower(
     graph: Graph,
     sizes: Mapping[Symbol, int],
@@ -82,6 +84,7 @@ def lower(
         changed = update_in_place(lowered, _states(graph, states))
     program = _program(graph, changed or lowered, len(conditions), strided, machine, states, items)
     in_place = states if changed else 0
+    tensors_touched.cache_clear()  # most of those kernels are no more
     return replace(program, strides={**program.strides, **strided}, states=in_place)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...diagnostics import error
 from ...dtypes import to_dtype
+from ...garbage import uncollected
 from ...hashes import sha256
 from ...ir.loops import Block, Choose, Kernel, Point, Program, Repeat, Stop
 from ...ir.nodes import Tensor
@@ -31,6 +32,7 @@ def build(program: Program, target: Target, schedules: Schedules = NO_SCHEDULES)
     return build_parts(program, target, schedules)[0]
 
 
+@uncollected()
 def build_parts(
     program: Program, target: Target, schedules: Schedules = NO_SCHEDULES
 ) -> tuple[Image, list[int]]:
@@ -43,6 +45,7 @@ def build_parts(
     return build_parts(program, target)
 
 
+@uncollected()
 def arrange(
     program: Program, target: Target, schedules: Schedules = NO_SCHEDULES
 ) -> tuple[Image, dict[str, KernelCode], list[int]]:
