@@ -67,14 +67,17 @@ class Native:
             self._fenced[prepare.output] = Fenced(empty, at_end)
         self.errors = np.zeros(4, np.int64)
         for k, prepare in enumerate(code.prepare):
-            self._bind(f"prepare{k}", prepare.code)(1)
-        self.run = self._bind("main", code)
+            self._bind(f"prepare{k}", prepare.code)[0](1)
+        self.run, self.do = self._bind("main", code)
 
     def array(self, tensor: Tensor) -> np.ndarray:
         """The elements that a tensor has now."""
         return self._fenced[tensor].array
 
-    def _bind(self, symbol: str, code: KernelCode) -> Callable[[int], None]:
+    def _bind(
+        self, symbol: str, code: KernelCode
+    ) -> tuple[Callable[[int], None], Callable[[int, int], None]]:
+        """What does all chunks, in some threads, and what does those of a range."""
         kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         function = ctypes.CFUNCTYPE(None, *kinds)(self._library.address(symbol))
         cells = np.array([self._sizes[s] for s in code.sizes], np.int64)
@@ -106,4 +109,4 @@ class Native:
             where = own.array.ctypes.data
             function(ctypes.addressof(table), where, begin, end)
 
-        return run
+        return run, work

@@ -46,8 +46,9 @@ the first cache while columns pass by; and the part of the above that is not cov
 _FAR_PACKED, _TORN = 0.55, 4.0
 """More of these to pack what comes from beyond the caches; and how many times as long a
 line takes at the ends of a short run where vectors are done in halves: nothing asks for it."""
-_FAR_COLUMNS, _FAR_PANELS = 2.4, 1.2
-"""Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared."""
+_FAR_COLUMNS, _FAR_PANELS, _SHARED_COLUMNS = 2.4, 1.2, 1.5
+"""Cycles per 64 bytes and block of columns from beyond the caches, in place, or prepared; and in
+place where vectors are done in halves, and the cache that cores share keeps them."""
 FEW, _STREAMED = 8, 12.0
 """Rows with which time goes by reading the other operand; and the same of those that more rows meet
 in place, a few at a time, where a core on a mesh waits for each: it is on a page of its own."""
@@ -60,6 +61,9 @@ first is no small part of all."""
 _COLUMNS_IN_PLACE, _ROW_IN_PLACE = 0.45, 1.2
 """Cycles per vector of columns in place that a core's caches hold; for a single row, which waits
 for each of them, where prepared ones would come as fast as it computes."""
+_FARTHER, _FARTHER_IN_HALVES = {False: 0.9, True: 0.6}, {False: 1.2, True: 0.2}
+"""Cycles per vector of columns in place that a core's caches do not hold, by whether vectors are
+longer than 32 bytes; where they are done in halves, by whether the cache that cores share does."""
 _FROM_MEMORY = 7.0
 """More of them that no cache keeps, where vectors are done in halves and several rows wait: nothing
 asks for columns there, while rows that are asked for come as fast as they are needed."""
@@ -215,9 +219,10 @@ class Costs:
             each = _STREAMED if target.on_mesh and self.rows > FEW else _FAR_PANELS
             return cycles + each * first * once + 0.2 * (read - once)
         far = (size := self.columns * depth * self.bytes) > target.l2 // 2
+        shared = plan.outer * size <= target.shared
         line = 64 / self.bytes
         if plan.vector_source == "direct":
-            farther = 0.6 if target.long else 0.9
+            farther = _FARTHER_IN_HALVES[shared] if target.halves else _FARTHER[target.long]
             each = _ROW_IN_PLACE if target.is_fed and self.rows == 1 else _COLUMNS_IN_PLACE
             each = farther if far else each
             many = size > target.l2 // 4 and self.rows > plan.rows
@@ -232,7 +237,9 @@ class Costs:
             near = deep * (columns * self.bytes + self.beside) <= near_room(target)
             cycles = cycles + np.where(near, 0.0, again)
         if far and plan.vector_source != "packed":
-            of_line = np.array(_FAR_COLUMNS if plan.vector_source == "direct" else _FAR_PANELS)
+            columns_in_place = _SHARED_COLUMNS if target.halves and shared else _FAR_COLUMNS
+            direct = plan.vector_source == "direct"
+            of_line = np.array(columns_in_place if direct else _FAR_PANELS)
             if plan.vector_source == "prepared" and target.narrow and self.rows > MOST_ROWS:
                 asked = has_room_to_ask(plan, rows, columns, target)
                 of_line = np.where(asked, _ASKED_PANELS, _WAITED_PANELS)

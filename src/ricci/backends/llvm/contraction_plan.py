@@ -70,6 +70,8 @@ _CHUNKS = 24
 """Chunks per core, for fewer of which the last ones would be waited for."""
 _MOST_SUMS, _BLOCKS_OF_SUM = 8, 16
 """Sums that the blocks of k of few rows are added up in, and blocks of each, at least."""
+_MOST_ALIGNED = PAGE // 8
+"""Bytes that may divide how far apart columns of neighbouring k are that are read in blocks."""
 _LINE_OF_K = 16
 """Values of k that a line of the caches has, of numbers of 4 bytes."""
 _STRETCH = 8192
@@ -249,9 +251,9 @@ def plans_of_sides(
 def _of_depths(plan: Plan, strides: Strides, target: Target) -> Iterator[Plan]:
     """A plan with blocks of so many k as are added up one by one, with as many as leave a panel of
     columns in the first cache, with as many as leave one of rows there, with as many as leave room
-    to ask for columns, and with as many as lie on few pages."""
+    to ask for columns, and with as many as lie on few pages; and what is streamed, in blocks."""
     yield plan
-    for other in (_near, _deep, _asking, _of_few_pages):
+    for other in (_near, _deep, _asking, _of_few_pages, _unstreamed):
         found = other(plan, strides, target)
         if found is not None:
             yield found
@@ -415,6 +417,22 @@ def _of_few_pages(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     if not (few and target.on_mesh and plan.depth.most > _PAGES and is_torn(plan, strides, target)):
         return None
     return _with_blocks(replace(plan, depth=_blocked(plan.depth, _PAGES)), strides, target)
+
+
+def _unstreamed(plan: Plan, strides: Strides, target: Target) -> Plan | None:
+    """The plan in which tiles read columns in place that come from beyond the caches in blocks, as
+    if they were near, where vectors are done in halves; none if a row of tiles is all there is, or
+    if columns of different k fall on the same lines of the caches."""
+    if not (plan.is_streamed and target.halves) or plan.broadcast.extent <= plan.rows:
+        return None
+    depth = _in_one_block(plan.depth.indices)
+    bytes_of = plan.form.dtype.numpy().itemsize
+    apart = math.gcd(step_of(plan.vector, depth.indices, strides) * bytes_of, PAGE)
+    if apart > _MOST_ALIGNED or plan.columns * bytes_of <= target.l2 // 2:
+        return None
+    most = min(_exact(plan.broadcast, depth), _panel_depth(plan.rows, bytes_of, target))
+    blocked = replace(plan, depth=_blocked(depth, most), is_streamed=False)
+    return _with_blocks(blocked, strides, target)
 
 
 def is_across(form: Form, vector: Operand, lanes: int, strides: Strides) -> bool:

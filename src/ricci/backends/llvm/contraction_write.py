@@ -211,16 +211,34 @@ class ContractionWriter:
     def split(self, number: str) -> tuple[str, str, str]:
         """Batch, row block and lane block from one number; lane blocks go fastest, if not rows."""
         plan, b = self.plan, self.b
-        counts = [plan.lane_blocks, plan.row_blocks]
+        sides = [
+            (plan.lane_blocks, plan.vector.extent % plan.lane_block),
+            (plan.row_blocks, plan.broadcast.extent % plan.row_block),
+        ]
+        order = sides[::-1] if plan.by_lanes else sides
+        slowest = order[1] if order[1][0] > 1 else order[0]
         parts = []
-        for count in reversed(counts) if plan.by_lanes else counts:
-            if count == 1:
-                parts.append("0")
-                continue
-            parts.append(b.pure(f"urem i64 {number}, {count}", number))
-            number = b.pure(f"udiv i64 {number}, {count}", number)
+        for side in order:
+            count, rest = side
+            part = "0"
+            if count > 1:
+                part = b.pure(f"urem i64 {number}, {count}", number)
+                number = b.pure(f"udiv i64 {number}, {count}", number)
+            if side is slowest and plan.outer == 1 and rest and count > 2:
+                part = self._with_last_inside(part, count)
+            parts.append(part)
         lane, row = reversed(parts) if plan.by_lanes else parts
         return ("0" if plan.outer == 1 else number), row, lane
+
+    def _with_last_inside(self, number: str, count: int) -> str:
+        """The number of a block if the last one, which is shorter, has its turn in the middle: the
+        threads take blocks from both ends, and wait for those that are done last."""
+        b, middle = self.b, count // 2
+        rest = b.pure(f"sub i64 {number}, 1", number)
+        is_middle = b.pure(f"icmp eq i64 {number}, {middle}", number)
+        other = b.pure(f"select i1 {is_middle}, i64 {count - 1}, i64 {rest}", is_middle, rest)
+        is_before = b.pure(f"icmp ult i64 {number}, {middle}", number)
+        return b.pure(f"select i1 {is_before}, i64 {number}, i64 {other}", is_before, number, other)
 
     def _count_of(self, start: str, step: int, extent: int) -> str:
         if step >= extent:
