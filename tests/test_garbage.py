@@ -1,6 +1,8 @@
 """While models are compiled Python collects no garbage; otherwise it does, if it did before."""
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from threading import Thread
 
@@ -63,6 +65,65 @@ def test_of_several_threads_the_last_one_turns_it_on() -> None:
         thread.start()
         thread.join()
     assert seen == [False]
+    assert gc.isenabled()
+
+
+FORKED = """
+import gc, os
+from threading import Event, Thread
+from ricci.garbage import uncollected
+
+began, end = Event(), Event()
+
+def other():
+    with uncollected():
+        began.set()
+        end.wait()
+
+thread = Thread(target=other)
+thread.start()
+began.wait()
+child = os.fork()
+if child == 0:
+    on = gc.isenabled()
+    with uncollected():
+        off = not gc.isenabled()
+    os._exit(0 if on and off and gc.isenabled() else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), gc.isenabled())
+end.set()
+thread.join()
+print(gc.isenabled())
+"""
+
+
+def test_a_process_forked_meanwhile_collects() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", FORKED], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout.split() == ["0", "False", "True"], run.stderr
+
+
+def test_what_is_collected_at_the_end_may_compile() -> None:
+    seen = []
+
+    class Late:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            with uncollected():
+                seen.append(gc.isenabled())
+
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(100):
+            with uncollected():
+                Late()
+    finally:
+        gc.set_threshold(*thresholds)
+    gc.collect()
+    assert seen == [False] * 100
     assert gc.isenabled()
 
 

@@ -3,6 +3,7 @@ nothing of their size is in memory, and that numbers are those of PyTorch in flo
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch.nn import functional
 
 import ricci
+from ricci.backends.llvm import group_product
 from ricci.backends.llvm.schedule import Chain
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
@@ -242,3 +244,28 @@ def test_built_for_c(tmp_path: Path) -> None:
     (got,) = built.run(list(arrays.values()))
     built.destroy()
     np.testing.assert_allclose(got, expected("mask", arrays), 1e-4, 1e-5)
+
+
+ONE_HEAD = re.sub(r"\bh, ", "", re.sub(r"\bH, ", "", text_of("plain"))).replace(
+    ", float(S, T) M", ""
+)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("sizes", [(197, 197, 24), (130, 17, 16), (1000, 2000, 64)])
+@pytest.mark.parametrize("tiles", [None, 1, 2])
+def test_rows_without_heads_whose_last_block_is_shorter(
+    tiles: int | None, sizes: tuple[int, int, int], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product of a chain does the rows that the chain tells it to, though alone it would do its
+    last block in the middle."""
+    if tiles is not None:
+        monkeypatch.setattr(group_product, "_block", lambda rows, *_: rows * tiles)
+    rng = np.random.default_rng(3)
+    queries, keys, width = sizes
+    shapes = [(queries, width), (keys, width), (keys, width)]
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    q, k, v = (torch.from_numpy(a.astype(np.float64)) for a in arrays)
+    wanted = (torch.softmax(q @ k.T * 0.25, 1) @ v).numpy()
+    found = ricci.parse(ONE_HEAD, "tc").compile(threads=threads)(*arrays)
+    np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)

@@ -6,6 +6,7 @@ It reads what is to be done from a pipe, and ends when nobody can write to that 
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
@@ -95,6 +96,7 @@ def start_twin(generate: Callable[[int], KernelCode], known: Iterable[object]) -
         process = -1
     if process == 0:
         try:
+            gc.disable()  # it would write to pages that both share; this one ends with its work
             _close_all_but(asked, answer)
             _serve(os.fdopen(asked, "rb"), os.fdopen(answer, "wb"), generate, by_place)
         finally:

@@ -85,6 +85,8 @@ class ContractionWriter:
         self.ahead: ColumnsAhead | None = None
         if frame.target is not None and asks_for_columns(plan, strides, frame.target):
             self.ahead = ColumnsAhead(self, frame.target.cores)
+        self.is_whole = True
+        """Whether threads claim its blocks, and not those of a group that it is a part of."""
         self.sum_number = "0"
         """Which sum a block of k is added to."""
         self.results: set[tuple[int, int]] = set()
@@ -113,6 +115,7 @@ class ContractionWriter:
 
     def part(self) -> str:
         """The text of a part of a kernel: the function of its frame, and those that it calls."""
+        self.is_whole = False
         self._kernel()
         self.b.line("ret void")
         functions = self._functions()
@@ -224,7 +227,7 @@ class ContractionWriter:
             if count > 1:
                 part = b.pure(f"urem i64 {number}, {count}", number)
                 number = b.pure(f"udiv i64 {number}, {count}", number)
-            if side is slowest and plan.outer == 1 and rest and count > 2:
+            if side is slowest and self.is_whole and plan.outer == 1 and rest and count > 2:
                 part = self._with_last_inside(part, count)
             parts.append(part)
         lane, row = reversed(parts) if plan.by_lanes else parts
