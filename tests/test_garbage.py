@@ -9,7 +9,10 @@ from threading import Thread
 import pytest
 
 import ricci
+from ricci.dtypes import Types
 from ricci.garbage import uncollected
+from ricci.ir.loops import tensors_touched
+from ricci.passes.pipeline import lower
 
 TEXT = """
 import math;
@@ -145,3 +148,8 @@ def test_parsing_and_compiling_are_among_it() -> None:
         gc.callbacks.remove(note)
         gc.set_threshold(*thresholds)
     assert during < 100  # between the two, and after them; of thousands
+
+
+def test_kernels_that_are_no_more_are_not_remembered() -> None:
+    lower(ricci.parse(TEXT).graph, {}, Types())
+    assert tensors_touched.cache_info().currsize == 0

@@ -29,6 +29,7 @@ from ricci.ir.nodes import (
     integer,
 )
 from ricci.ir.text import format_expr, format_graph, parse_graph
+from ricci.ir.text_print import Names
 from ricci.ir.verify import verify_graph
 
 from .programs import random_program
@@ -171,3 +172,17 @@ def test_malformed_texts_are_reported(text: str, code: str, part: str) -> None:
         parse_graph(text)
     assert [d.code for d in caught.value.diagnostics] == [code]
     assert part in str(caught.value)
+
+
+def test_names_are_not_those_of_the_scopes_around() -> None:
+    outer = Names()
+    size = Symbol("n")
+    assert outer.of(size) == "n"
+    inner = Names(Names(outer))
+    index, tensor = Index("n", size), Tensor("n", DType.FLOAT32, (size,))
+    assert inner.of(index) == "n@2"
+    assert inner.of(tensor) == "n"  # which no symbol or index can be taken for
+    assert inner.of(size) == "n"
+    assert Names(outer).of(index) == "n@2"
+    assert outer.of(Index("m", size)) == "m"
+    assert inner.of(index) == "n@2"
