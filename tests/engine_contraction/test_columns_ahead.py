@@ -130,6 +130,66 @@ def test_all_but_the_first_columns_are_asked_for(name: str) -> None:
     assert set(lines.tolist()) <= set(asked)
 
 
+WIDE = replace(matmul(24, 384, 120), constant=frozenset())
+IN_PLACE = {  # rows and k of a block
+    "all of k": (WIDE, 24, 120),
+    "blocks of k": (WIDE, 24, 40),
+    "blocks that are not equal": (WIDE, 24, 50),
+    "more lines than rows of tiles": (WIDE, 4, 40),
+    "sums in runs": (replace(matmul(24, 384, 600), constant=frozenset()), 24, 300),
+}
+
+
+def in_place(name: str, cores: int = 1) -> tuple[Case, Contraction, Plan, Target]:
+    """A plan whose tiles read columns where they are, with room for those of the next block."""
+    case, rows, block = IN_PLACE[name]
+    target = replace(ALONE, cores=cores, l2=6 * 48 * 4 * block)
+    schedule = Contraction("right", "packed", "direct", 4, 3, rows, 48, (0,), 0, block, 1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = scheduled_plan(form, schedule, {}, target, case.constant)
+    return case, schedule, plan, target
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_all_but_the_first_columns_in_place_are_asked_for(name: str) -> None:
+    case, schedule, plan, target = in_place(name)
+    assert asks_for_columns(plan, {}, target)
+    assert (plan.runs > 1) == (name == "sums in runs")
+    native, asked = questions(case, schedule, target)
+    assert set(_lines_of(native, plan, slice(48, None))) <= set(asked)
+
+
+def _lines_of(native: Native, plan: Plan, columns: slice) -> list[int]:
+    """The lines that columns are on."""
+    access = plan.vector.access
+    assert access is not None
+    array = native.array(access.tensor)
+    numbers = np.arange(array.size).reshape(array.shape)[:, columns].ravel()
+    return ((array.ctypes.data + numbers * array.itemsize) // LINE).tolist()
+
+
+def test_columns_in_place_are_not_asked_for_without_room() -> None:
+    _, _, plan, target = in_place("blocks of k")
+    assert not asks_for_columns(plan, {}, replace(target, l2=target.l2 // 2))
+    assert not asks_for_columns(plan, {}, replace(target, l2=1 << 20))  # nor what is near
+
+
+@pytest.mark.parametrize(("done", "next"), [(0, 1), (3, 4), (4, 3), (7, 6)])
+def test_workers_ask_for_what_is_in_front_of_what_they_take(done: int, next: int) -> None:
+    """Of eight blocks of columns, the caller takes the first ones, and a worker the last ones."""
+    case, schedule, plan, target = in_place("all of k", 2)
+    assert plan.blocks == 8
+    log = np.zeros(MOST, np.int64)
+    code = with_log(follow(case.kernel, schedule, {}, target, case.constant), log)
+    native = Native(code, case.arrays(0), target)
+    native.do(done, done + 1)
+    asked = set((log[1 : int(log[0]) + 1] // LINE).tolist())
+    for number in set(range(8)) - {done}:
+        inside = _lines_of(native, plan, slice(48 * number + 16, 48 * number + 32))
+        assert (set(inside) <= asked) == (number == next)
+
+
 @pytest.mark.parametrize("target", [AHEAD, SHARED], ids=["rows", "columns"])
 @pytest.mark.parametrize("name", PREPARED)
 def test_all_but_the_first_panels_are_asked_for(name: str, target: Target) -> None:
@@ -145,7 +205,9 @@ def test_all_but_the_first_panels_are_asked_for(name: str, target: Target) -> No
     )
     assert set(lines) <= set(asked)
     blocks = plan.row_blocks * plan.lane_blocks * plan.depth.blocks
-    assert len(asked) <= 1.5 * blocks * (first // LINE)  # few of them twice
+    # few of them twice; tiles without a share ask for what they have
+    there = range(panels.ctypes.data // LINE, lines.stop + first // LINE)
+    assert sum(line in there for line in asked) <= 1.5 * blocks * (first // LINE)
 
 
 def test_prepared_panels_are_not_asked_for_in_vain() -> None:

@@ -2,21 +2,31 @@
 
 Columns that lie beyond the caches are packed a short stretch of each k at a time, and neighbouring
 k are on other pages: a processor does not foresee where, and packing waits for memory. So each tile
-asks for a few lines of them before it begins; it takes longer than memory does to answer.
+asks for a few lines of them; it takes longer than memory does to answer.
 
 Columns that are prepared are read one after the other, but by the first row of tiles alone, faster
 than memory gives them; the others find them in the caches. There, too, all rows ask for their
 share.
+
+A tile asks in its loop over k, a line or a few in each step. Many at once would fill the places of
+lines that are on their way to a core, and what tiles compute with would wait for one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .contraction_cost import has_room_to_ask, reads_far
-from .contraction_plan import Plan, is_direct
+from .builder import Builder
+from .contraction_cost import (
+    has_room_to_ask,
+    lacks_columns,
+    may_ask,
+    reads_far,
+    room_beside,
+)
+from .contraction_plan import Plan
 from .contraction_sides import batch_places, block_at, element
-from .contraction_space import plus, product, smin, step_of, times
+from .contraction_space import chunk_after, minus, plus, product, quotient, step_of, times
 from .emit_memory import prefetch
 from .kernels import Strides
 from .target import LINE, Target
@@ -24,41 +34,58 @@ from .target import LINE, Target
 if TYPE_CHECKING:
     from .contraction_write import ContractionWriter
 
-_LEAST = 2
-"""Values of k for each row of tiles to ask for: with fewer, asking takes as long as it saves."""
-
 
 def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
-    """Whether a plan reads columns from beyond the caches: packs them, side by side for each k, or
-    has several panels of them prepared, and the second cache has room for those of two blocks and
-    for rows."""
-    few = plan.depth.most * plan.rows < _LEAST * plan.row_block
-    if few or not reads_far(plan.vector, plan.form, plan.depth, target):
+    """Whether a plan reads columns from beyond the caches: packs them, or reads them in place, side
+    by side for each k; or has several panels of them prepared, and the second cache has room for
+    those of two blocks and for rows."""
+    if not may_ask(plan):
         return False
-    if plan.vector_source == "prepared":
-        rows = min(plan.row_block, plan.broadcast.extent)
-        return target.looks_ahead and bool(has_room_to_ask(plan, rows, plan.lane_block, target))
-    if plan.vector_source != "packed" or plan.form.words is not None:
+    if plan.vector_source != "prepared":
+        packs = plan.vector_source == "packed"
+        return lacks_columns(plan, strides, target) and (packs or _has_room(plan, target))
+    if not reads_far(plan.vector, plan.form, plan.depth, target):
         return False
-    if not is_direct(plan.vector, plan.depth.indices, strides):
-        return False
-    return step_of(plan.vector, plan.vector.indices, strides) == 1
+    rows = min(plan.row_block, plan.broadcast.extent)
+    return target.looks_ahead and bool(has_room_to_ask(plan, rows, plan.lane_block, target))
+
+
+def _has_room(plan: Plan, target: Target) -> bool:
+    columns = min(plan.lane_block, plan.vector.extent)
+    size = columns * plan.depth.most * plan.form.dtype.numpy().itemsize
+    return size <= room_beside(target)
 
 
 class ColumnsAhead:
-    """Writes the questions for the columns of the block that comes after one."""
+    """Writes the questions for the columns of the block that comes after one.
+
+    The lines of a panel are numbered in `shares`, of as many lines as a tile has steps, times
+    `lines`. Each tile asks for one share, some lines in each step, so that never more are on their
+    way than a core has places for; if there are fewer rows of tiles than shares, for more of them
+    before it begins.
+    """
 
     def __init__(self, writer: ContractionWriter, cores: int) -> None:
         self.writer, self.plan, self.cores = writer, writer.plan, cores
         self.start, self.points = "", "0"
         """Where the columns of the next block begin, and how many k it has."""
         self.is_prepared = self.plan.vector_source == "prepared"
+        wide = -(-self.plan.panel * writer.bytes // LINE)
+        tiles = -(-min(self.plan.row_block, self.plan.broadcast.extent) // self.plan.rows)
+        self.lines = -(-wide // tiles)
+        """How many lines of the cache a tile asks for in each step."""
+        self.step = self.lines * LINE
+        """How many bytes on the next ones are."""
+        if not self.is_prepared:
+            operand, depth = writer.vector.packing.operand, self.plan.depth
+            self.step = step_of(operand, depth.indices, writer.strides) * writer.bytes
 
     def begin(self, chunk: str, number: str, last: str) -> None:
         """Before the tiles of a block of k, `number`, of a chunk's block; whether it is the last
         of that one."""
         b, w, plan = self.writer.b, self.writer, self.plan
-        after = self._after(chunk)
+        cores = self.cores if w.is_whole else 1
+        after = chunk_after(b, chunk, plan.blocks, plan.grain, cores)
         if plan.depth.blocks == 1:
             then, block = after, "0"
         else:
@@ -75,38 +102,50 @@ class ColumnsAhead:
         else:
             self.start = w.direct(w.vector.packing.operand, first, depth, places)
 
-    def _after(self, chunk: str) -> str:
-        """The block that this thread is likely to do after one, if all take theirs in turn; there
-        need be none, as no memory need be where a question is for."""
-        b, grain, cores = self.writer.b, self.plan.grain, self.cores
-        if grain == 1:
-            return plus(b, chunk, str(cores))
-        next = plus(b, chunk, "1")
-        rest = b.pure(f"urem i64 {next}, {grain}", next)
-        is_end = b.pure(f"icmp eq i64 {rest}, 0", rest)
-        far = plus(b, next, str((cores - 1) * grain))
-        return b.pure(f"select i1 {is_end}, i64 {far}, i64 {next}", is_end, far, next)
-
-    def ask(self, row: str, lane: str) -> None:
-        """Before a tile: for its share of k, the columns in the places of its own."""
+    def ask(self, row: str, lane: str, steps: str, near: str) -> tuple[str, str]:
+        """Before a tile of so many steps: where the lines of its own share begin, and how many
+        bytes further on it asks in each step. Where another one does so for the same share, it
+        asks for what is `near` anyway."""
         b, w, plan = self.writer.b, self.writer, self.plan
-        up = plus(b, w.row_count, str(plan.rows - 1))
-        tiles = b.pure(f"udiv i64 {up}, {plan.rows}", up)
-        most = plus(b, self.points, tiles)
-        each = b.pure(f"udiv i64 {most}, {tiles}", most, tiles)
-        begin = product(b, b.pure(f"udiv i64 {row}, {plan.rows}", row), each)
-        end = smin(b, plus(b, begin, each), self.points)
+        tiles = quotient(b, plus(b, w.row_count, str(plan.rows - 1)), plan.rows)
+        parts = _rounded_up(b, self.points, steps)
+        shares = times(b, parts, -(-plan.panel * w.bytes // (self.lines * LINE)))
+        tile = quotient(b, row, plan.rows)
+        share = quotient(b, product(b, tile, shares), tiles)
+        is_known = tiles.isdigit() and shares.isdigit()
+        is_one_each = is_known and tiles == shares
+        if not (is_known and int(shares) <= int(tiles)):
+            end = quotient(b, product(b, plus(b, tile, "1"), shares), tiles)
+            with b.loop(plus(b, share, "1"), end) as loop:
+                at = self._share(loop.index, lane, parts, steps)
+                with b.loop("0", steps) as step:
+                    place = element(b, "i8", at, times(b, step.index, self.step))
+                    for line in range(self.lines):
+                        prefetch(b, place, line * LINE, 2)
+        at, by = self._share(share, lane, parts, steps), str(self.step)
+        if row == "0" or is_one_each:
+            return at, by
+        before = quotient(b, product(b, plus(b, tile, "-1"), shares), tiles)
+        again = b.pure(f"icmp eq i64 {share}, {before}", share, before)
+        at = b.pure(f"select i1 {again}, ptr {near}, ptr {at}", again, near, at)
+        return at, b.pure(f"select i1 {again}, i64 0, i64 {by}", again)
+
+    def _share(self, number: str, lane: str, parts: str, steps: str) -> str:
+        """Where a share begins: side by side, or one behind the other if there are more k in a
+        block than a tile has steps."""
+        b, w = self.writer.b, self.writer
         if self.is_prepared:
             at = element(b, w.scalar, self.start, product(b, lane, self.points))
-            line = plan.panel * w.bytes
-            with b.loop(times(b, begin, line), times(b, end, line), LINE) as loop:
-                prefetch(b, at, loop.index, 2)
-            return
+            return element(b, "i8", at, product(b, number, times(b, steps, self.step)))
+        column = quotient(b, number, parts)
+        rest = minus(b, number, product(b, column, parts))
         at = element(b, w.scalar, self.start, lane)
-        operand = w.vector.packing.operand
-        apart = step_of(operand, plan.depth.indices, w.strides) * w.bytes
-        with b.loop(begin, end) as loop:
-            there = times(b, loop.index, apart)
-            place = b.pure(f"getelementptr i8, ptr {at}, i64 {there}", at, there)
-            for offset in range(0, plan.panel * w.bytes, LINE):
-                prefetch(b, place, offset, 2)
+        at = element(b, "i8", at, times(b, column, self.lines * LINE))
+        return element(b, "i8", at, times(b, product(b, rest, steps), self.step))
+
+
+def _rounded_up(b: Builder, x: str, y: str) -> str:
+    """The same rounded up."""
+    if x == y:
+        return "1"
+    return quotient(b, plus(b, x, minus(b, y, "1")), y)

@@ -20,6 +20,7 @@ from .contraction_storing import result_run, run_along, storing
 from .contraction_tiles import MOST_ROWS, tile_cost
 from .emit_access import extent_of, linear, shape_of
 from .kernels import Strides
+from .microkernel import IN_TURN
 from .packing import MOST_STRIDE, Depth, contiguous_depth, is_plain, loop_order
 from .target import LINE, PAGE, Target
 
@@ -55,6 +56,12 @@ in place, a few at a time, where a core on a mesh waits for each: it is on a pag
 _WAITED_PANELS, _ASKED_PANELS = 8.0, 2.0
 """The same of prepared ones for several rows of tiles, where vectors are done in halves: the first
 row waits for them; and if all rows have asked for them before, see `has_room_to_ask`."""
+_TWO, _LATE = 0.065, 6.0
+"""Where vectors are done in halves, and columns come from beyond the caches: cycles per vector and
+k that tiles gain by two k in a turn while they ask for columns; and what those that are packed cost
+more per 64 bytes if there is no room for the ones that are asked for."""
+_LEAST_ASKED = 2
+"""Values of k for each row of tiles to ask for: with fewer, asking takes as long as it saves."""
 ASKING = 8
 """Rows of tiles that share the questions for what is prepared, at least: where there are few, the
 first is no small part of all."""
@@ -153,6 +160,8 @@ class Costs:
         self.meets_far &= is_far(plan.broadcast, plan.depth, self.bytes, target)
         self.beside = rows_beside(plan, strides)
         self.stretches = _STRETCH * is_torn(plan, strides, target)
+        self.asks = lacks_columns(plan, strides, target)
+        """Whether tiles have reason to ask for the columns of the next block."""
         self.column = k * _reading(
             plan.vector_source, plan.vector, plan.panel, plan, strides, target
         )
@@ -220,29 +229,40 @@ class Costs:
             return cycles + each * first * once + 0.2 * (read - once)
         far = (size := self.columns * depth * self.bytes) > target.l2 // 2
         shared = plan.outer * size <= target.shared
+        has_room = columns * deep * self.bytes <= room_beside(target)
+        asked = has_room & (deep * plan.rows >= _LEAST_ASKED * rows)
+        asked = asked & (self.asks and target.halves)
+        come = asked | (shared and target.halves)  # without being waited for
         line = 64 / self.bytes
         if plan.vector_source == "direct":
-            farther = _FARTHER_IN_HALVES[shared] if target.halves else _FARTHER[target.long]
-            each = _ROW_IN_PLACE if target.is_fed and self.rows == 1 else _COLUMNS_IN_PLACE
-            each = farther if far else each
+            is_fed_row = target.is_fed and self.rows == 1
+            of_read = np.array(_ROW_IN_PLACE if is_fed_row else _COLUMNS_IN_PLACE)
+            if far and target.halves:
+                of_read = np.where(come, _FARTHER_IN_HALVES[True], _FARTHER_IN_HALVES[False])
+            elif far:
+                of_read = np.array(_FARTHER[target.long])
             many = size > target.l2 // 4 and self.rows > plan.rows
             if many and target.on_mesh and _are_on_same_lines(plan, self.strides):
-                each = _ON_SAME_LINES
-            cycles = cycles + read * each
+                of_read = np.array(_ON_SAME_LINES)
+            cycles = cycles + read * of_read
         else:
-            each = _DEEP_L2[plan.vector_source] if plan.is_deep else _FROM_L2[target.wide]
+            again = _DEEP_L2[plan.vector_source] if plan.is_deep else _FROM_L2[target.wide]
             if plan.is_deep and target.on_mesh and plan.rows < _FEW_DEEP:
-                each = _WAITED_L2
-            again = (read * plan.lanes - columns * depth) / line * each
-            near = deep * (columns * self.bytes + self.beside) <= near_room(target)
-            cycles = cycles + np.where(near, 0.0, again)
+                again = _WAITED_L2
+            stays = deep * (columns * self.bytes + self.beside) <= near_room(target)
+            more = (read * plan.lanes - columns * depth) / line * again
+            cycles = cycles + np.where(stays, 0.0, more)
+        if self.asks and target.halves:
+            few = plan.rows * plan.vectors <= IN_TURN[64]
+            cycles = cycles - np.where(asked, few * _TWO, 0.0) * rows * columns * depth / plan.lanes
+            late = _LATE * (plan.vector_source == "packed")
+            cycles = cycles + np.where(asked, 0.0, late) * columns * depth / line
         if far and plan.vector_source != "packed":
-            columns_in_place = _SHARED_COLUMNS if target.halves and shared else _FAR_COLUMNS
             direct = plan.vector_source == "direct"
-            of_line = np.array(columns_in_place if direct else _FAR_PANELS)
+            of_line = np.where(direct, np.where(come, _SHARED_COLUMNS, _FAR_COLUMNS), _FAR_PANELS)
             if plan.vector_source == "prepared" and target.narrow and self.rows > MOST_ROWS:
-                asked = has_room_to_ask(plan, rows, columns, target)
-                of_line = np.where(asked, _ASKED_PANELS, _WAITED_PANELS)
+                asking = has_room_to_ask(plan, rows, columns, target)
+                of_line = np.where(asking, _ASKED_PANELS, _WAITED_PANELS)
             if target.narrow and self.rows > 1 and size > target.shared:
                 of_line = of_line + _FROM_MEMORY
             cycles = cycles + of_line * columns * depth / line
@@ -393,6 +413,19 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
     return apart * (_DEEP_WAITED if stays else _WAITED[target.wide])
 
 
+def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) -> bool:
+    """Whether a tile can read the operand where it is: rows a common step apart, k another."""
+    access = operand.access
+    if access is None or operand.flip or not is_plain(access):
+        return False
+    steps = flat_form(access, strides).indices
+    return all(
+        len(merge(part, [access], strides).groups) <= 1
+        and all(isinstance(steps.get(i, 0), int) for i in part)
+        for part in (operand.indices, reduced)
+    )
+
+
 def has_room_to_ask(
     plan: Plan, rows: Numbers | int, columns: Numbers | int, target: Target
 ) -> np.ndarray[Any, np.dtype[np.bool_]] | bool:
@@ -401,6 +434,29 @@ def has_room_to_ask(
     block = columns * plan.depth.most * plan.form.dtype.numpy().itemsize
     enough = rows // plan.rows >= ASKING
     return (columns > plan.panel) & enough & (block <= asking_room(target))
+
+
+def lacks_columns(plan: Plan, strides: Strides, target: Target) -> bool:
+    """Whether tiles may have reason to ask for the columns of the next block where they are: these
+    come from beyond the caches, side by side for each k, and are packed, or read in place."""
+    source, operand = plan.vector_source, plan.vector
+    if source == "prepared" or plan.is_streamed or plan.form.words is not None:
+        return False
+    if not reads_far(operand, plan.form, plan.depth, target):
+        return False
+    indices = plan.depth.indices
+    return is_direct(operand, indices, strides) and step_of(operand, operand.indices, strides) == 1
+
+
+def may_ask(plan: Plan) -> bool:
+    """Whether tiles have enough values of k for each row of them."""
+    return plan.depth.most * plan.rows >= _LEAST_ASKED * plan.row_block
+
+
+def room_beside(target: Target) -> int:
+    """Bytes that a block of columns may have for which there is to be room beside those that are
+    asked for where they are."""
+    return target.l2 // 5
 
 
 def asking_room(target: Target) -> int:

@@ -20,6 +20,7 @@ from .contraction_cost import (
     asking_room,
     estimate,
     is_by_lanes,
+    is_direct,
     is_far,
     is_torn,
     most_apart,
@@ -33,7 +34,7 @@ from .contraction_storing import MOST_TURNS
 from .contraction_tiles import MOST_ROWS, best_tile, good_tiles, tiles
 from .emit_access import extent_of, shape_of
 from .kernels import Strides
-from .packing import Depth, is_plain
+from .packing import Depth
 from .schedule import Source
 from .target import PAGE, Target
 
@@ -428,7 +429,7 @@ def _unstreamed(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     depth = _in_one_block(plan.depth.indices)
     bytes_of = plan.form.dtype.numpy().itemsize
     apart = math.gcd(step_of(plan.vector, depth.indices, strides) * bytes_of, PAGE)
-    if apart > _MOST_ALIGNED or plan.columns * bytes_of <= target.l2 // 2:
+    if apart > _MOST_ALIGNED:
         return None
     most = min(_exact(plan.broadcast, depth), _panel_depth(plan.rows, bytes_of, target))
     blocked = replace(plan, depth=_blocked(depth, most), is_streamed=False)
@@ -552,19 +553,6 @@ def _even(total: int, most: int) -> int:
 
 
 # ----------------------------------------------------------------- direct reading
-
-
-def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) -> bool:
-    """Whether a tile can read the operand where it is: rows a common step apart, k another."""
-    access = operand.access
-    if access is None or operand.flip or not is_plain(access):
-        return False
-    steps = flat_form(access, strides).indices
-    return all(
-        len(merge(part, [access], strides).groups) <= 1
-        and all(isinstance(steps.get(i, 0), int) for i in part)
-        for part in (operand.indices, reduced)
-    )
 
 
 def is_asked_ahead(

@@ -276,6 +276,23 @@ def chunk_range(b: Builder, total: int, grain: int) -> tuple[str, str]:
     return begin, smin(b, end, str(total)) if total % grain else end
 
 
+def chunk_after(b: Builder, number: str, total: int, grain: int, cores: int) -> str:
+    """The piece of work, of `total`, that this thread is likely to do after one: the next one
+    within a chunk, and if it takes chunks in front, as the caller does; if at the back, as workers
+    do, one before. There need be none."""
+    next = plus(b, number, "1")
+    if cores == 1:
+        return next
+    chunks, chunk = -(-total // grain), quotient(b, number, grain)
+    goes_on = b.pure(f"icmp ult i64 {chunk}, {chunks // cores}", chunk)
+    before = times(b, plus(b, chunk, str(1 - cores)), grain)
+    if grain > 1:
+        rest = b.pure(f"urem i64 {next}, {grain}", next)
+        is_inside = b.pure(f"icmp ne i64 {rest}, 0", rest)
+        goes_on = b.pure(f"or i1 {is_inside}, {goes_on}", is_inside, goes_on)
+    return b.pure(f"select i1 {goes_on}, i64 {next}, i64 {before}", goes_on, next, before)
+
+
 def plus(b: Builder, x: str, y: str) -> str:
     """The sum of two i64."""
     if not x.startswith("%") and not y.startswith("%"):
@@ -306,12 +323,14 @@ def multiple(b: Builder, count: str, step: int) -> str:
     return times(b, b.pure(f"udiv i64 {count}, {step}", count), step)
 
 
-def quotient(b: Builder, x: str, divisor: int) -> str:
+def quotient(b: Builder, x: str, divisor: int | str) -> str:
     """`x / divisor`, rounded down, of numbers that are not negative."""
-    if divisor == 1:
+    if isinstance(divisor, str) and divisor.startswith("%"):
+        return b.pure(f"udiv i64 {x}, {divisor}", x, divisor)
+    if int(divisor) == 1:
         return x
     if not x.startswith("%"):
-        return str(int(x) // divisor)
+        return str(int(x) // int(divisor))
     return b.pure(f"udiv i64 {x}, {divisor}", x)
 
 

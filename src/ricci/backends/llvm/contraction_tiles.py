@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from .microkernel import IN_TURN
 from .target import Target
 
 MOST_ROWS = 16
@@ -29,14 +30,16 @@ def good_tiles(
     rows: int, columns: int, lanes: int, target: Target, most_rows: int = MOST_ROWS
 ) -> tuple[tuple[int, int], ...]:
     """For each number of vectors the tile that wastes least, if that is hardly more than the best
-    wastes; those of few rows read columns too often."""
-    found: dict[int, tuple[float, int]] = {}
+    wastes, and where vectors are done in halves of those that do two k in a turn, too; those of few
+    rows read columns too often."""
+    found: dict[tuple[int, bool], tuple[float, int]] = {}
     for r, v in tiles(target):
         if _LEAST_ROWS <= r <= min(most_rows, rows) and v <= -(-columns // lanes):
             cost = (tile_cost(rows, columns, r, v, lanes, target), r)
-            found[v] = min(cost, found.get(v, cost))
+            kind = v, target.halves and r * v <= IN_TURN[64]
+            found[kind] = min(cost, found.get(kind, cost))
     most = _HARDLY * min((cost for cost, _ in found.values()), default=0.0)
-    return tuple((r, v) for v, (cost, r) in found.items() if cost <= most)
+    return tuple((r, v) for (v, _), (cost, r) in found.items() if cost <= most)
 
 
 @functools.lru_cache(8)

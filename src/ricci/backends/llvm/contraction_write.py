@@ -347,12 +347,12 @@ class ContractionWriter:
         turn = steps_in_turn(rows, vectors, target)
         words = self.form.words
         given = (self.form.dtype, *shape, words, ahead, rows_ahead, far, stored, read, turn)
-        tile = Tile(*given, run=plan.run)
+        beside = 0 if self.ahead is None else self.ahead.lines
+        tile = Tile(*given, beside, run=plan.run)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
-        if self.ahead is not None:
-            self.ahead.ask(row, lane)
-        b.line(call_tile(tile, a, columns, block.points, c, first, str(beyond)))
+        asked = ("", "0") if self.ahead is None else self.ahead.ask(row, lane, block.points, a)
+        b.line(call_tile(tile, a, columns, block.points, c, first, str(beyond), asked))
         if is_result:
             return
         if last == "true":
@@ -389,7 +389,7 @@ class ContractionWriter:
         if plan.is_streamed:
             # a tile of few rows is done before memory answers
             return plan.panel * max(1, _ASKED // plan.depth.most)
-        if plan.vector_source == "packed" or plan.outer == 1:
+        if self.ahead is not None or plan.vector_source == "packed" or plan.outer == 1:
             return 0
         assert access is not None
         return flat_form(access, self.strides).steps.get(self.form.batch[-1], 0)

@@ -13,11 +13,11 @@ import math
 
 from ...ir.nodes import Index, Tensor
 from ...records import dataclass, replace
+from .contraction_cost import is_direct
 from .contraction_form import Form, Operand, size
 from .contraction_plan import (
     MOST_CHUNKS,
     Plan,
-    is_direct,
     may_prepare,
     plans_of_sides,
 )

@@ -16,7 +16,7 @@ from .target import LINE
 from .tile_step import PREFETCH, TileStep
 from .words import HIGH_BITS, Words
 
-_FEW = {64: 14}
+IN_TURN = {64: 14}
 """Accumulators of a tile that does two k in a turn, at most, by the bytes of a vector: others have
 as good as no registers left."""
 
@@ -30,8 +30,8 @@ class Tile:
     `c_row` apart. If `masked`, the last vector is read only where its lane is below `%live`.
     Elements are numbers, or `words` of several factors each. If `ahead`, the vectors so many
     elements on are brought near, too (if `far`, only to the second cache); if `rows_ahead`, what is
-    so many on from the rows; and if `beside`, so many lines of the cache in each step, one behind
-    the other, which others need: to the second.
+    so many on from the rows; and if `beside`, so many lines of the cache in each step, side by
+    side, which others need: to the second. Those of the next step are `%by` bytes on.
     """
 
     dtype: DType
@@ -66,17 +66,25 @@ class Tile:
         place += "" if self.b_step == self.vectors * self.lanes else f".by{self.b_step}"
         part = f".partial{self.stored or ''}" if self.partial else ""
         masked = f".masked{self.read or ''}" if self.masked else ""
-        kind = masked + part + ".beside" * bool(self.beside)
+        kind = masked + part + f".beside{self.beside}" * bool(self.beside)
         kind += f".run{self.run}" * bool(self.run)
         return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
 
 
 def call_tile(
-    tile: Tile, a: str, b: str, k: str, c: str, first: str, live: str = "0", beside: str = ""
+    tile: Tile,
+    a: str,
+    b: str,
+    k: str,
+    c: str,
+    first: str,
+    live: str = "0",
+    beside: tuple[str, str] = ("", "0"),
 ) -> str:
     """The call of a tile's function. The result replaces what `c` holds if `first`, else it is
-    added to it; `k` may be zero. Lines are asked for from `beside` on."""
-    more = f", ptr {beside}" * bool(tile.beside)
+    added to it; `k` may be zero. Lines are asked for `beside`: from where on, and how many bytes
+    those of a step are from those before."""
+    more = f", ptr {beside[0]}, i64 {beside[1]}" * bool(tile.beside)
     arguments = f"ptr {a}, ptr {b}, i64 {k}, ptr {c}, i1 {first}, i64 {live}{more}"
     return f"call void @{tile.name}({arguments})"
 
@@ -117,16 +125,20 @@ class _Writer:
         self.cells = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
         self.count = len(self.cells)
         """How many sums there are."""
-        few = len(self.cells) <= _FEW.get(tile.lanes * self.align, 4)
+        few = len(self.cells) <= IN_TURN.get(tile.lanes * self.align, 4)
         self.turn = max(tile.turn, 2 if few else 1)
+        self.moving: dict[str, int | str] = {"a": tile.a_step, "b": tile.b_step}
+        """How far each pointer moves in a step: elements, or bytes that the caller says."""
+        if tile.beside:
+            self.moving["e"] = "%by"
         places = tuple(i * tile.a_row for i in range(tile.rows))
         self.step = TileStep(
             tile.dtype, tile.lanes, places, tile.vectors, tile.lanes, tile.ahead, far=tile.far
         )
 
     def text(self) -> str:
-        more = ", ptr %e" * bool(self.tile.beside)
         all_of = ".all" * bool(self.tile.run)
+        more = f", ptr %e{all_of}, i64 %by" * bool(self.tile.beside)
         head = (
             f"define internal void @{self.tile.name}(ptr noalias readonly %a{all_of}, ptr noalias "
             f"readonly %b{all_of}, i64 %n{all_of}, ptr noalias %c, i1 %first{all_of}, i64 %live"
@@ -152,21 +164,27 @@ class _Writer:
         """Some of the terms, `%n`; others are left for the next run."""
         self.before = "run"
         self._add("br label %run", "run:")
-        for name, kind, first in (
-            ("left", "i64", "%n.all"),
-            ("a", "ptr", "%a.all"),
-            ("b", "ptr", "%b.all"),
-        ):
-            self._add(f"%{name} = phi {kind} [ {first}, %entry ], [ %{name}.later, %done ]")
+        self._add("%left = phi i64 [ %n.all, %entry ], [ %left.later, %done ]")
+        for name in self.moving:
+            self._add(f"%{name} = phi ptr [ %{name}.all, %entry ], [ %{name}.later, %done ]")
         self._add("%first = phi i1 [ %first.all, %entry ], [ false, %done ]")
         self._add(f"%n = call i64 @llvm.smin.i64(i64 %left, i64 {self.tile.run})")
+
+    def _move(self, name: str, later: str, steps: int) -> None:
+        """Where a pointer is so many steps later."""
+        step = self.moving[name.rsplit(".", maxsplit=1)[-1]]
+        if isinstance(step, str):
+            self._add(f"%{later}.by = mul nsw i64 {step}, {steps}")
+            self._add(f"%{later} = getelementptr i8, ptr %{name}, i64 %{later}.by")
+        else:
+            self._add(f"%{later} = getelementptr {self.scalar}, ptr %{name}, i64 {steps * step}")
 
     def _next_run(self) -> None:
         """The terms that are left, if there are any."""
         t = self.tile
         self._add(f"%left.later = sub nsw i64 %left, {t.run}")
-        self._add(f"%a.later = getelementptr {self.scalar}, ptr %a, i64 {t.run * t.a_step}")
-        self._add(f"%b.later = getelementptr {self.scalar}, ptr %b, i64 {t.run * t.b_step}")
+        for name in self.moving:
+            self._move(name, f"{name}.later", t.run)
         self._add("%again = icmp sgt i64 %left.later, 0")
         self._add("br i1 %again, label %run, label %return", "return:")
 
@@ -187,16 +205,17 @@ class _Writer:
     def _loops(self) -> None:
         """The loop over k, several in a turn, and one over those that are left; the sums are `%x`
         in the end."""
-        whole = self._loop("k", self.before, ("0", "%a", "%b"), None, self.turn)
+        whole = self._loop("k", self.before, ("0", "%"), None, self.turn)
         if self.turn > 1:
-            self._loop("r", "k.end", ("%k.end.n", "%k.end.a", "%k.end.b"), whole, 1)
+            self._loop("r", "k.end", ("%k.end.n", "%k.end."), whole, 1)
 
     def _loop(
-        self, x: str, before: str, start: tuple[str, str, str], sums: list[str] | None, turn: int
+        self, x: str, before: str, start: tuple[str, str], sums: list[str] | None, turn: int
     ) -> list[str]:
-        """A loop with so many k in a turn, while there are so many, which begins with sums (none:
-        zeros); what it leaves, in the block behind it: the sums, and `n`, `a` and `b`."""
-        s, t = self.scalar, self.tile
+        """A loop with so many k in a turn, while there are so many, which begins with a number of
+        k, pointers of a name, and sums (none: zeros); what it leaves, in the block behind it: the
+        sums, `n` and the pointers."""
+        t = self.tile
         zeros = ["zeroinitializer"] * self.count
         old = [f"%{x}.c{n}" for n in range(self.count)]
         most = "%n" if turn == 1 else f"%{x}.most"
@@ -204,8 +223,8 @@ class _Writer:
             self._add(f"{most} = sub i64 %n, {turn - 1}")
         self._add(f"%{x}.some = icmp slt i64 {start[0]}, {most}")
         self._add(f"br i1 %{x}.some, label %{x}, label %{x}.end", f"{x}:")
-        kinds = [("n", "i64"), ("a", "ptr"), ("b", "ptr")]
-        for (name, kind), first in zip(kinds, start, strict=True):
+        kinds = [("n", "i64", start[0]), *((p, "ptr", f"{start[1]}{p}") for p in self.moving)]
+        for name, kind, first in kinds:
             after = f"[ %{x}.{name}.next, %{x} ]"
             self._add(f"%{x}.{name} = phi {kind} [ {first}, %{before} ], {after}")
         at, new = len(self.lines), old
@@ -220,14 +239,14 @@ class _Writer:
             self._ask(turn)
         if t.beside:
             self._ask_beside(x, turn)
-        self._add(f"%{x}.a.next = getelementptr {s}, ptr %{x}.a, i64 {turn * t.a_step}")
-        self._add(f"%{x}.b.next = getelementptr {s}, ptr %{x}.b, i64 {turn * t.b_step}")
+        for name in self.moving:
+            self._move(f"{x}.{name}", f"{x}.{name}.next", turn)
         self._add(f"%{x}.n.next = add nuw nsw i64 %{x}.n, {turn}")
         self._add(f"%{x}.more = icmp slt i64 %{x}.n.next, {most}")
         self._add(f"br i1 %{x}.more, label %{x}, label %{x}.end", f"{x}.end:")
         is_last = turn == 1
         if not is_last:
-            for (name, kind), first in zip(kinds, start, strict=True):
+            for name, kind, first in kinds:
                 after = f"[ %{x}.{name}.next, %{x} ]"
                 self._add(f"%{x}.end.{name} = phi {kind} [ {first}, %{before} ], {after}")
         left = [f"%x{n}" if is_last else f"%{x}.end.c{n}" for n in range(self.count)]
@@ -256,12 +275,15 @@ class _Writer:
 
     def _ask_beside(self, x: str, turn: int) -> None:
         """Bring near what others need."""
-        each = self.tile.beside * LINE
-        self._add(f"%{x}.e.o = mul nuw nsw i64 %{x}.n, {each}")
-        self._add(f"%{x}.e = getelementptr i8, ptr %e, i64 %{x}.e.o")
-        for n in range(turn * self.tile.beside):
-            self._add(f"%{x}.e{n} = getelementptr i8, ptr %{x}.e, i64 {n * LINE}")
-            self._add(f"call void @llvm.prefetch.p0(ptr %{x}.e{n}, i32 0, i32 2, i32 1)")
+        at = f"%{x}.e"
+        for k in range(turn):
+            if k:
+                self._move(f"{x}.e", f"{x}.e.{k}", k)
+                at = f"%{x}.e.{k}"
+            for line in range(self.tile.beside):
+                name = f"%{x}.e.{k}.{line}"
+                self._add(f"{name} = getelementptr i8, ptr {at}, i64 {line * LINE}")
+                self._add(f"call void @llvm.prefetch.p0(ptr {name}, i32 0, i32 2, i32 1)")
 
     def _ask_at(self, number: int, at: str, ahead: int) -> None:
         self._add(f"%ask{number}.p = getelementptr {self.scalar}, ptr {at}, i64 {ahead}")

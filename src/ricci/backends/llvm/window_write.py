@@ -14,6 +14,7 @@ from .contraction_sides import aligned, batch_places, element, mark_written, sid
 from .contraction_space import (
     Places,
     Space,
+    chunk_after,
     chunk_range,
     decode,
     minus,
@@ -194,7 +195,9 @@ class _Writer:
         if not self.ahead:
             return []
         b, found = self.b, []
-        _, places = self._item(plus(b, number, "1"))
+        cores = 1 if self.frame.target is None else self.frame.target.cores
+        after = chunk_after(b, number, self.w.items, self.plan.grain, cores)
+        _, places = self._item(after)
         for ahead in self.ahead:
             offset = str(ahead.start)
             for index, factor in ahead.factors.items():

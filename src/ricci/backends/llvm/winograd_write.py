@@ -377,7 +377,8 @@ class Writer:
         first = "true" if begin == "0" else "false"
         if begin.startswith("%"):
             first = b.pure(f"icmp eq i64 {begin}, 0", begin)
-        b.line(call_tile(tile, a, filters, str(count), c, first, beside=beside[1]))
+        asked = beside[1], str(beside[0] * LINE)
+        b.line(call_tile(tile, a, filters, str(count), c, first, beside=asked))
 
     def _vectors_ahead(self, stride: int) -> int:
         return vectors_ahead(stride, self.form.dtype, self.frame.target, self.w.panels)
