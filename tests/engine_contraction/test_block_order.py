@@ -3,14 +3,19 @@ tiles read in place from beyond the caches."""
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from ricci.backends.llvm.builder import Builder
 from ricci.backends.llvm.contraction import follow, form_of
+from ricci.backends.llvm.contraction_ahead import asks_for_columns
 from ricci.backends.llvm.contraction_plan import Plan, make_plan
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
+from ricci.backends.llvm.contraction_space import chunk_after
+from ricci.backends.llvm.jit import Library, compile_text
 from ricci.backends.llvm.schedule import Contraction
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.targets import named
@@ -101,6 +106,8 @@ def test_columns_in_place_are_read_in_blocks_where_vectors_are_done_in_halves() 
     assert plan.vector_source == "direct"
     assert not plan.is_streamed
     assert plan.depth.most > 100
+    assert asks_for_columns(plan, {}, ZEN4)
+    assert plan.rows * plan.vectors <= 14  # two k in a turn
     assert planned(3136, ZEN5).vector_source == "packed"
 
 
@@ -113,3 +120,20 @@ def test_columns_for_few_rows_are_streamed() -> None:
     plan = planned(3136, ZEN4, 4)
     assert plan.vector_source == "direct"
     assert plan.is_streamed
+
+
+@pytest.mark.parametrize(("total", "grain", "cores"), [(8, 1, 2), (9, 1, 3), (12, 3, 2), (7, 2, 1)])
+def test_what_a_thread_does_next(total: int, grain: int, cores: int) -> None:
+    """Within a chunk the next block; after it the next one in front, and at the back the one that
+    other workers have left."""
+    b = Builder("after", "i64 %begin", "i64")
+    b.line(f"ret i64 {chunk_after(b, '%begin', total, grain, cores)}")
+    library = Library([compile_text(b.text(), host())], host())
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.address("after"))
+    chunks = -(-total // grain)
+    for number in range(total):
+        is_inside = (number + 1) % grain != 0
+        if cores == 1 or is_inside or number // grain < chunks // cores:
+            assert function(number) == number + 1
+        else:
+            assert function(number) == (number // grain - (cores - 1)) * grain

@@ -75,9 +75,9 @@ def prepared(name: str, target: Target = AHEAD) -> tuple[Case, Contraction, Plan
     return case, schedule, scheduled_plan(form, schedule, {}, target, case.constant)
 
 
-def with_log(code: KernelCode, log: np.ndarray) -> KernelCode:
+def with_log(code: KernelCode, log: np.ndarray, near: str = "2") -> KernelCode:
     """The code with each question written down: how many there were, and where."""
-    asked = r"call void @llvm\.prefetch\.p0\(ptr (%[\w.]+), i32 0, i32 2, i32 1\)"
+    asked = rf"call void @llvm\.prefetch\.p0\(ptr (%[\w.]+), i32 0, i32 [{near}], i32 1\)"
     text, count = re.subn(asked, r"call void @kernel.asked(ptr \1)", code.text)
     assert count
     there = f"inttoptr (i64 {log.ctypes.data} to ptr)"

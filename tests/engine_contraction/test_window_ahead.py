@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.emit_access import extent_of, linear, shape_of
 from ricci.backends.llvm.schedule import Window
-from ricci.backends.llvm.target import Target, host
+from ricci.backends.llvm.target import LINE, Target, host
 from ricci.backends.llvm.window_ahead import Ahead, asked_ahead
 from ricci.backends.llvm.window_box import access_of
 from ricci.backends.llvm.window_plan import WindowPlan, window_plan
@@ -21,6 +22,8 @@ from ricci.diagnostics import Error
 from ricci.ir.nodes import Index
 
 from .cases import Case, convolution
+from .native import Native
+from .test_columns_ahead import MOST, with_log
 from .test_window import check, of_weights, windows
 
 HOST = host()
@@ -111,6 +114,34 @@ def test_results_are_as_before(name: str) -> None:
             check(case, schedule, target.l2)
             asked += 1
     assert asked
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_workers_ask_for_the_item_in_front(name: str) -> None:
+    """The caller takes the first items, and does the next one then; a worker the last ones."""
+    case, looked = CASES[name], 0
+    target = replace(small(case), cores=2)
+    for schedule, w in plans(case, target):
+        found = asked_ahead(w, {}, target)
+        grain = w.plan.grain
+        chunks = -(-w.items // grain)
+        if not found or chunks < 3:
+            continue
+        chosen = [i for i in (*w.plan.form.batch, *w.choices) if extent_of(i) > 1]
+        items = list(itertools.product(*(range(extent_of(i)) for i in chosen)))
+        log = np.zeros(MOST, np.int64)
+        code = with_log(follow(case.kernel, schedule, {}, target, case.constant), log, "23")
+        native = Native(code, case.arrays(0), target)
+        for done, next in ((0, grain), (chunks - 1, (chunks - 2) * grain)):
+            log[0] = 0
+            native.do(done, done + 1)
+            asked = set((log[1 : int(log[0]) + 1] // LINE).tolist())
+            for ahead in found:
+                array = native.array(ahead.tensor)
+                first = first_of(ahead, dict(zip(chosen, items[next], strict=True)))
+                assert (array.ctypes.data + first * array.itemsize) // LINE in asked
+        looked += 1
+    assert looked
 
 
 def test_nothing_is_asked_for_that_caches_hold() -> None:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from .builder import Builder
 from .contraction_cost import (
+    has_room_beside,
     has_room_to_ask,
     lacks_columns,
     may_ask,
     reads_far,
-    room_beside,
 )
 from .contraction_plan import Plan
 from .contraction_sides import batch_places, block_at, element
@@ -39,21 +39,16 @@ def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
     """Whether a plan reads columns from beyond the caches: packs them, or reads them in place, side
     by side for each k; or has several panels of them prepared, and the second cache has room for
     those of two blocks and for rows."""
-    if not may_ask(plan):
+    if not may_ask(plan, plan.row_block):
         return False
     if plan.vector_source != "prepared":
-        packs = plan.vector_source == "packed"
-        return lacks_columns(plan, strides, target) and (packs or _has_room(plan, target))
+        columns = min(plan.lane_block, plan.vector.extent)
+        has_room = plan.vector_source == "packed" or has_room_beside(plan, columns, target)
+        return lacks_columns(plan, strides, target) and bool(has_room)
     if not reads_far(plan.vector, plan.form, plan.depth, target):
         return False
     rows = min(plan.row_block, plan.broadcast.extent)
     return target.looks_ahead and bool(has_room_to_ask(plan, rows, plan.lane_block, target))
-
-
-def _has_room(plan: Plan, target: Target) -> bool:
-    columns = min(plan.lane_block, plan.vector.extent)
-    size = columns * plan.depth.most * plan.form.dtype.numpy().itemsize
-    return size <= room_beside(target)
 
 
 class ColumnsAhead:

@@ -229,8 +229,7 @@ class Costs:
             return cycles + each * first * once + 0.2 * (read - once)
         far = (size := self.columns * depth * self.bytes) > target.l2 // 2
         shared = plan.outer * size <= target.shared
-        has_room = columns * deep * self.bytes <= room_beside(target)
-        asked = has_room & (deep * plan.rows >= _LEAST_ASKED * rows)
+        asked = may_ask(plan, rows) & has_room_beside(plan, columns, target)
         asked = asked & (self.asks and target.halves)
         come = asked | (shared and target.halves)  # without being waited for
         line = 64 / self.bytes
@@ -448,15 +447,19 @@ def lacks_columns(plan: Plan, strides: Strides, target: Target) -> bool:
     return is_direct(operand, indices, strides) and step_of(operand, operand.indices, strides) == 1
 
 
-def may_ask(plan: Plan) -> bool:
-    """Whether tiles have enough values of k for each row of them."""
-    return plan.depth.most * plan.rows >= _LEAST_ASKED * plan.row_block
+def may_ask(
+    plan: Plan, rows: Numbers | int
+) -> np.ndarray[Any, np.dtype[np.bool_]] | np.bool_ | bool:
+    """Whether blocks of so many rows have enough values of k for each row of tiles."""
+    return plan.depth.most * plan.rows >= _LEAST_ASKED * rows
 
 
-def room_beside(target: Target) -> int:
-    """Bytes that a block of columns may have for which there is to be room beside those that are
-    asked for where they are."""
-    return target.l2 // 5
+def has_room_beside(
+    plan: Plan, columns: Numbers | int, target: Target
+) -> np.ndarray[Any, np.dtype[np.bool_]] | np.bool_ | bool:
+    """Whether the second cache has room for a block of so many columns beside those that are asked
+    for where they are."""
+    return columns * plan.depth.most * plan.form.dtype.numpy().itemsize <= target.l2 // 5
 
 
 def asking_room(target: Target) -> int:
