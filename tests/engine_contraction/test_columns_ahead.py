@@ -130,6 +130,68 @@ def test_all_but_the_first_columns_are_asked_for(name: str) -> None:
     assert set(lines.tolist()) <= set(asked)
 
 
+SHORT = {  # columns in runs of 196, and of 14 and 6 that are two apart; and in a block
+    "images": (convolution(4, (40, 24), (14, 14), 1), 112),
+    "images, blocks of k": (convolution(4, (40, 24), (14, 14), 1), 112),
+    "every second": (convolution(16, (40, 24), (28, 28), 1, stride=2), 64),
+    "every second of short rows": (convolution(8, (40, 24), (12, 12), 1, stride=2), 32),
+}
+
+
+def in_short_runs(name: str) -> tuple[Case, Contraction, Plan]:
+    case, lanes = SHORT[name]
+    block = 20 if "blocks" in name else 40
+    schedule = Contraction("left", "packed", "packed", 4, 1, 24, lanes, (0,), 0, block, 1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    return case, schedule, scheduled_plan(form, schedule, {}, ALONE, case.constant)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_columns_in_short_runs_are_asked_for(name: str) -> None:
+    """The lines of those of the next blocks of k, and little else. Where columns lie side by side
+    the last line of a run, of a block of seven or eight, may be left out: another begins on it."""
+    case, schedule, plan = in_short_runs(name)
+    assert asks_for_columns(plan, {}, ALONE)
+    log = np.zeros(MOST, np.int64)
+    code = with_log(follow(case.kernel, schedule, {}, ALONE, case.constant), log)
+    arrays = case.arrays(0)
+    native = Native(code, arrays, ALONE)
+
+    access = plan.vector.access
+    assert access is not None
+    array = native.array(access.tensor)
+    every = 2 if "every" in name else 1
+    numbers = np.arange(array.size).reshape(array.shape)[..., ::every, ::every]
+    columns = np.moveaxis(numbers, 1, 0).reshape(40, -1)
+    lines = (array.ctypes.data + columns * array.itemsize) // LINE
+    all_of_them = set(lines.ravel().tolist())
+    for block in range(plan.blocks - 1):
+        log[0] = 0
+        native.do(block, block + 1)
+        asked = set((log[1 : int(log[0]) + 1] // LINE).tolist())
+        own, next = (plan.lane_block * b + np.arange(plan.lane_block) for b in (block, block + 1))
+        wanted = set(lines[: plan.depth.most, next].ravel().tolist())
+        wanted |= set(lines[plan.depth.most :, own].ravel().tolist())
+        assert len(wanted - asked) <= (0 if every == 2 else 0.2) * len(wanted)
+        assert len((asked & all_of_them) - wanted) <= 0.5 * len(wanted)
+    native.do(plan.blocks - 1, plan.blocks)
+    expected = reduce(case.kernel, arrays)
+    assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("width", "stride"), [(17, 1), (13, 2), (3, 32)])
+def test_columns_in_runs_of_few_are_not_asked_for(width: int, stride: int) -> None:
+    """Of hardly more than a line, of a prime number, and of some on a line of their own each."""
+    case = convolution(40, (40, 24), (1, width * stride), 1, stride=stride)
+    schedule = Contraction("left", "packed", "packed", 4, 1, 24, 48, (0,), 0, 40, 1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = scheduled_plan(form, schedule, {}, ALONE, case.constant)
+    assert plan.vector.extent == 40 * width
+    assert not asks_for_columns(plan, {}, ALONE)
+
+
 WIDE = replace(matmul(24, 384, 120), constant=frozenset())
 IN_PLACE = {  # rows and k of a block
     "all of k": (WIDE, 24, 120),

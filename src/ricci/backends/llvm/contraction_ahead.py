@@ -2,7 +2,8 @@
 
 Columns that lie beyond the caches are packed a short stretch of each k at a time, and neighbouring
 k are on other pages: a processor does not foresee where, and packing waits for memory. So each tile
-asks for a few lines of them; it takes longer than memory does to answer.
+asks for a few lines of them; it takes longer than memory does to answer. Columns may be in short
+runs, of images or of rows some elements apart: a question finds out in which one it is.
 
 Columns that are prepared are read one after the other, but by the first row of tiles alone, faster
 than memory gives them; the others find them in the caches. There, too, all rows ask for their
@@ -17,18 +18,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .builder import Builder
-from .contraction_cost import (
+from .contraction_plan import Plan
+from .contraction_reading import (
+    asked_at_once,
     has_room_beside,
     has_room_to_ask,
     lacks_columns,
     may_ask,
     reads_far,
 )
-from .contraction_plan import Plan
 from .contraction_sides import batch_places, block_at, element
-from .contraction_space import chunk_after, minus, plus, product, quotient, step_of, times
+from .contraction_space import (
+    Places,
+    chunk_after,
+    minus,
+    multiple,
+    plus,
+    product,
+    quotient,
+    step_of,
+    times,
+)
 from .emit_memory import prefetch
 from .kernels import Strides
+from .packing import Block
 from .target import LINE, Target
 
 if TYPE_CHECKING:
@@ -62,17 +75,30 @@ class ColumnsAhead:
 
     def __init__(self, writer: ContractionWriter, cores: int) -> None:
         self.writer, self.plan, self.cores = writer, writer.plan, cores
-        self.start, self.points = "", "0"
-        """Where the columns of the next block begin, and how many k it has."""
+        self.first, self.places, self.block = "0", Places(), Block("0", "0", "0", "0", "0")
+        """The first column of the next block, its batch, and its k."""
         self.is_prepared = self.plan.vector_source == "prepared"
-        wide = -(-self.plan.panel * writer.bytes // LINE)
-        tiles = -(-min(self.plan.row_block, self.plan.broadcast.extent) // self.plan.rows)
-        self.lines = -(-wide // tiles)
-        """How many lines of the cache a tile asks for in each step."""
+        self.columns, self.lines, step = LINE // writer.bytes, 1, 1
+        """How many columns a question brings, and how many questions for those side by side a tile
+        asks in each step."""
+        if not self.is_prepared:
+            operand, depth = writer.vector.packing.operand, self.plan.depth
+            self.columns = asked_at_once(self.plan, writer.strides)
+            step = step_of(operand, operand.indices, writer.strides)
+        self.is_apart = step > 1
+        """Whether columns do not lie side by side."""
+        wide = -(-self.plan.panel // self.columns)
+        if not self.is_apart:
+            tiles = -(-min(self.plan.row_block, self.plan.broadcast.extent) // self.plan.rows)
+            self.lines = -(-wide // tiles)
+        self.wide = -(-wide // self.lines)
+        """How many tiles share the questions for a panel, each in as many steps as it has."""
+        self.beside = self.lines + self.is_apart
+        """How many lines of the cache a tile asks for in each step, side by side: the end of a run
+        may be on another one, on which no other run begins."""
         self.step = self.lines * LINE
         """How many bytes on the next ones are."""
         if not self.is_prepared:
-            operand, depth = writer.vector.packing.operand, self.plan.depth
             self.step = step_of(operand, depth.indices, writer.strides) * writer.bytes
 
     def begin(self, chunk: str, number: str, last: str) -> None:
@@ -88,14 +114,9 @@ class ColumnsAhead:
             more = plus(b, number, "1")
             block = b.pure(f"select i1 {last}, i64 0, i64 {more}", last, more)
         outer, _, lane_number = w.split(then)
-        places = batch_places(b, plan.form.batch, outer)
-        first = times(b, lane_number, plan.lane_block)
-        depth = block_at(b, plan.depth, block)
-        self.points = depth.points
-        if self.is_prepared:
-            self.start = w.prepared(w.vector, first, depth, plan.panel, places)
-        else:
-            self.start = w.direct(w.vector.packing.operand, first, depth, places)
+        self.places = batch_places(b, plan.form.batch, outer)
+        self.first = times(b, lane_number, plan.lane_block)
+        self.block = block_at(b, plan.depth, block)
 
     def ask(self, row: str, lane: str, steps: str, near: str) -> tuple[str, str]:
         """Before a tile of so many steps: where the lines of its own share begin, and how many
@@ -103,8 +124,8 @@ class ColumnsAhead:
         asks for what is `near` anyway."""
         b, w, plan = self.writer.b, self.writer, self.plan
         tiles = quotient(b, plus(b, w.row_count, str(plan.rows - 1)), plan.rows)
-        parts = _rounded_up(b, self.points, steps)
-        shares = times(b, parts, -(-plan.panel * w.bytes // (self.lines * LINE)))
+        parts = _rounded_up(b, self.block.points, steps)
+        shares = times(b, parts, self.wide)
         tile = quotient(b, row, plan.rows)
         share = quotient(b, product(b, tile, shares), tiles)
         is_known = tiles.isdigit() and shares.isdigit()
@@ -115,7 +136,7 @@ class ColumnsAhead:
                 at = self._share(loop.index, lane, parts, steps)
                 with b.loop("0", steps) as step:
                     place = element(b, "i8", at, times(b, step.index, self.step))
-                    for line in range(self.lines):
+                    for line in range(self.beside):
                         prefetch(b, place, line * LINE, 2)
         at, by = self._share(share, lane, parts, steps), str(self.step)
         if row == "0" or is_one_each:
@@ -128,14 +149,17 @@ class ColumnsAhead:
     def _share(self, number: str, lane: str, parts: str, steps: str) -> str:
         """Where a share begins: side by side, or one behind the other if there are more k in a
         block than a tile has steps."""
-        b, w = self.writer.b, self.writer
+        b, w, plan = self.writer.b, self.writer, self.plan
+        first = plus(b, self.first, lane)
         if self.is_prepared:
-            at = element(b, w.scalar, self.start, product(b, lane, self.points))
+            at = w.prepared(w.vector, first, self.block, plan.panel, self.places)
             return element(b, "i8", at, product(b, number, times(b, steps, self.step)))
-        column = quotient(b, number, parts)
-        rest = minus(b, number, product(b, column, parts))
-        at = element(b, w.scalar, self.start, lane)
-        at = element(b, "i8", at, times(b, column, self.lines * LINE))
+        beside = quotient(b, number, parts)
+        rest = minus(b, number, product(b, beside, parts))
+        if self.is_apart:  # none goes beyond the end of a run
+            first = multiple(b, first, self.columns)
+        column = plus(b, first, times(b, beside, self.lines * self.columns))
+        at = w.direct(w.vector.packing.operand, column, self.block, self.places)
         return element(b, "i8", at, times(b, product(b, rest, steps), self.step))
 
 

@@ -7,28 +7,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...ir.nodes import Access, Index
-from ...ir.rewrite import free_indices
 from ...ir.shapes import count_inside
-from .contraction_form import Form, Operand, size
+from .contraction_form import Operand, size
+from .contraction_reading import (
+    Numbers,
+    has_room_beside,
+    has_room_to_ask,
+    is_far,
+    lacks_columns,
+    may_ask,
+    reads_far,
+)
 from .contraction_space import flat_form, merge, step_of
 from .contraction_storing import result_run, run_along, storing
 from .contraction_tiles import MOST_ROWS, tile_cost
 from .emit_access import extent_of, linear, shape_of
 from .kernels import Strides
 from .microkernel import IN_TURN
-from .packing import MOST_STRIDE, Depth, contiguous_depth, is_plain, loop_order
+from .packing import MOST_STRIDE, contiguous_depth, is_plain, loop_order
 from .target import LINE, PAGE, Target
 
 if TYPE_CHECKING:
     from .contraction_plan import Plan
-
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
-"""Of several choices of blocks: cycles, or sizes, which may be too large for integers of numpy."""
 
 _MOST_APART = 9
 _CALL = 30.0
@@ -60,11 +65,6 @@ _TWO, _LATE = 0.065, 6.0
 """Where vectors are done in halves, and columns come from beyond the caches: cycles per vector and
 k that tiles gain by two k in a turn while they ask for columns; and what those that are packed cost
 more per 64 bytes if there is no room for the ones that are asked for."""
-_LEAST_ASKED = 2
-"""Values of k for each row of tiles to ask for: with fewer, asking takes as long as it saves."""
-ASKING = 8
-"""Rows of tiles that share the questions for what is prepared, at least: where there are few, the
-first is no small part of all."""
 _COLUMNS_IN_PLACE, _ROW_IN_PLACE = 0.45, 1.2
 """Cycles per vector of columns in place that a core's caches hold; for a single row, which waits
 for each of them, where prepared ones would come as fast as it computes."""
@@ -412,62 +412,6 @@ def _in_place(plan: Plan, strides: Strides, target: Target) -> float:
     return apart * (_DEEP_WAITED if stays else _WAITED[target.wide])
 
 
-def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) -> bool:
-    """Whether a tile can read the operand where it is: rows a common step apart, k another."""
-    access = operand.access
-    if access is None or operand.flip or not is_plain(access):
-        return False
-    steps = flat_form(access, strides).indices
-    return all(
-        len(merge(part, [access], strides).groups) <= 1
-        and all(isinstance(steps.get(i, 0), int) for i in part)
-        for part in (operand.indices, reduced)
-    )
-
-
-def has_room_to_ask(
-    plan: Plan, rows: Numbers | int, columns: Numbers | int, target: Target
-) -> np.ndarray[Any, np.dtype[np.bool_]] | bool:
-    """Whether chunks of such sizes may ask for the prepared columns of the next block of k: of
-    several panels, else they are read one after the other throughout; by enough rows of tiles."""
-    block = columns * plan.depth.most * plan.form.dtype.numpy().itemsize
-    enough = rows // plan.rows >= ASKING
-    return (columns > plan.panel) & enough & (block <= asking_room(target))
-
-
-def lacks_columns(plan: Plan, strides: Strides, target: Target) -> bool:
-    """Whether tiles may have reason to ask for the columns of the next block where they are: these
-    come from beyond the caches, side by side for each k, and are packed, or read in place."""
-    source, operand = plan.vector_source, plan.vector
-    if source == "prepared" or plan.is_streamed or plan.form.words is not None:
-        return False
-    if not reads_far(operand, plan.form, plan.depth, target):
-        return False
-    indices = plan.depth.indices
-    return is_direct(operand, indices, strides) and step_of(operand, operand.indices, strides) == 1
-
-
-def may_ask(
-    plan: Plan, rows: Numbers | int
-) -> np.ndarray[Any, np.dtype[np.bool_]] | np.bool_ | bool:
-    """Whether blocks of so many rows have enough values of k for each row of tiles."""
-    return plan.depth.most * plan.rows >= _LEAST_ASKED * rows
-
-
-def has_room_beside(
-    plan: Plan, columns: Numbers | int, target: Target
-) -> np.ndarray[Any, np.dtype[np.bool_]] | np.bool_ | bool:
-    """Whether the second cache has room for a block of so many columns beside those that are asked
-    for where they are."""
-    return columns * plan.depth.most * plan.form.dtype.numpy().itemsize <= target.l2 // 5
-
-
-def asking_room(target: Target) -> int:
-    """Bytes that a block of columns may have, so that the second cache has room for those of two
-    blocks and for rows."""
-    return target.l2 * 3 // 8
-
-
 def _is_spread(operand: Operand, plan: Plan, strides: Strides) -> bool:
     """Whether a block of k of an operand, in place, is on more pages than a processor knows."""
     step = abs(step_of(operand, plan.depth.indices, strides))
@@ -531,28 +475,6 @@ def is_torn(plan: Plan, strides: Strides, target: Target) -> bool:
     step = abs(step_of(operand, plan.depth.indices, strides))
     apart = step * plan.form.dtype.numpy().itemsize >= PAGE
     return apart and reads_far(operand, plan.form, plan.depth, target)
-
-
-def is_far(operand: Operand, depth: Depth, bytes_of: int, target: Target) -> bool:
-    """Whether an operand is more than the caches of a core hold."""
-    return operand.extent * depth.extent * bytes_of > target.l2
-
-
-def is_by_lanes(
-    broadcast: Operand, vector: Operand, depth: Depth, bytes_of: int, target: Target
-) -> bool:
-    """Whether all blocks of the same columns are to follow one another: there are more columns than
-    rows, and more than stay near until the next block of rows."""
-    columns = vector.extent * depth.extent * bytes_of
-    return vector.extent > broadcast.extent and columns > target.shared
-
-
-def reads_far(operand: Operand, form: Form, depth: Depth, target: Target) -> bool:
-    """Whether an operand comes from beyond the caches of a core: the one of a batch is no small
-    part of what they hold, and those of all are more."""
-    used = set(free_indices(operand.value))
-    own = operand.extent * depth.extent * form.dtype.numpy().itemsize
-    return own > target.l2 // 4 and own * size(i for i in form.batch if i in used) > target.l2
 
 
 def _clashes(plan: Plan, strides: Strides, target: Target) -> float:

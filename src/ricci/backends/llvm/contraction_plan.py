@@ -13,22 +13,17 @@ from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses, free_indices
 from ...records import cached_property, dataclass, replace
 from .contraction_cost import (
-    ASKING,
     DEEP_APART,
     FEW,
     Costs,
-    asking_room,
     estimate,
-    is_by_lanes,
-    is_direct,
-    is_far,
     is_torn,
     most_apart,
     near_room,
-    reads_far,
     rows_beside,
 )
 from .contraction_form import Form, Operand, by_stride, size
+from .contraction_reading import ASKING, asking_room, is_by_lanes, is_direct, is_far, reads_far
 from .contraction_space import flat_form, merge, step_of
 from .contraction_storing import MOST_TURNS
 from .contraction_tiles import MOST_ROWS, best_tile, good_tiles, tiles

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...ir.nodes import Tensor
 from ...records import replace
-from .contraction_cost import is_by_lanes, is_far
 from .contraction_form import Form, Operand
 from .contraction_plan import (
     MOST_CHUNKS,
@@ -16,6 +15,7 @@ from .contraction_plan import (
     reduced_loops,
     sources_of,
 )
+from .contraction_reading import is_by_lanes, is_far
 from .emit_access import extent_of
 from .kernels import Strides
 from .packing import Depth

@@ -347,7 +347,7 @@ class ContractionWriter:
         turn = steps_in_turn(rows, vectors, target)
         words = self.form.words
         given = (self.form.dtype, *shape, words, ahead, rows_ahead, far, stored, read, turn)
-        beside = 0 if self.ahead is None else self.ahead.lines
+        beside = 0 if self.ahead is None else self.ahead.beside
         tile = Tile(*given, beside, run=plan.run)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)

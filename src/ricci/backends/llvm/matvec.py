@@ -13,7 +13,6 @@ import math
 
 from ...ir.nodes import Index, Tensor
 from ...records import dataclass, replace
-from .contraction_cost import is_direct
 from .contraction_form import Form, Operand, size
 from .contraction_plan import (
     MOST_CHUNKS,
@@ -21,6 +20,7 @@ from .contraction_plan import (
     may_prepare,
     plans_of_sides,
 )
+from .contraction_reading import is_direct
 from .contraction_results import call_results, write_results, write_turning
 from .contraction_space import (
     Places,
