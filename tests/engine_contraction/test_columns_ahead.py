@@ -130,18 +130,19 @@ def test_all_but_the_first_columns_are_asked_for(name: str) -> None:
     assert set(lines.tolist()) <= set(asked)
 
 
-SHORT = {  # columns in runs of 196, and of 14 and 6 that are two apart; and in a block
-    "images": (convolution(4, (40, 24), (14, 14), 1), 112),
-    "images, blocks of k": (convolution(4, (40, 24), (14, 14), 1), 112),
-    "every second": (convolution(16, (40, 24), (28, 28), 1, stride=2), 64),
-    "every second of short rows": (convolution(8, (40, 24), (12, 12), 1, stride=2), 32),
+SHORT = {  # columns in runs of 196 and 64, and of 14 and 6 that are two apart; vectors; in a block
+    "images": (convolution(4, (40, 24), (14, 14), 1), 1, 112),
+    "images, blocks of k": (convolution(4, (40, 24), (14, 14), 1), 1, 112),
+    "images, one row of tiles": (convolution(12, (40, 4), (8, 8), 1), 3, 48),
+    "every second": (convolution(16, (40, 24), (28, 28), 1, stride=2), 1, 64),
+    "every second of short rows": (convolution(8, (40, 24), (12, 12), 1, stride=2), 1, 32),
 }
 
 
 def in_short_runs(name: str) -> tuple[Case, Contraction, Plan]:
-    case, lanes = SHORT[name]
+    case, vectors, lanes = SHORT[name]
     block = 20 if "blocks" in name else 40
-    schedule = Contraction("left", "packed", "packed", 4, 1, 24, lanes, (0,), 0, block, 1)
+    schedule = Contraction("left", "packed", "packed", 4, vectors, 24, lanes, (0,), 0, block, 1)
     form = form_of(case.kernel, {})
     assert form is not None
     return case, schedule, scheduled_plan(form, schedule, {}, ALONE, case.constant)
@@ -180,7 +181,7 @@ def test_columns_in_short_runs_are_asked_for(name: str) -> None:
     assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("width", "stride"), [(17, 1), (13, 2), (3, 32)])
+@pytest.mark.parametrize(("width", "stride"), [(36, 1), (13, 2), (20, 16), (3, 32)])
 def test_columns_in_runs_of_few_are_not_asked_for(width: int, stride: int) -> None:
     """Of hardly more than a line, of a prime number, and of some on a line of their own each."""
     case = convolution(40, (40, 24), (1, width * stride), 1, stride=stride)

@@ -31,6 +31,7 @@ from .contraction_sides import batch_places, block_at, element
 from .contraction_space import (
     Places,
     chunk_after,
+    merge,
     minus,
     multiple,
     plus,
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
 
 
 def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
-    """Whether a plan reads columns from beyond the caches: packs them, or reads them in place, side
-    by side for each k; or has several panels of them prepared, and the second cache has room for
+    """Whether a plan reads columns from beyond the caches: packs them, or reads them in place, k a
+    common step apart; or has several panels of them prepared, and the second cache has room for
     those of two blocks and for rows."""
     if not may_ask(plan, plan.row_block):
         return False
@@ -67,10 +68,10 @@ def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
 class ColumnsAhead:
     """Writes the questions for the columns of the block that comes after one.
 
-    The lines of a panel are numbered in `shares`, of as many lines as a tile has steps, times
-    `lines`. Each tile asks for one share, some lines in each step, so that never more are on their
-    way than a core has places for; if there are fewer rows of tiles than shares, for more of them
-    before it begins.
+    The lines of a panel are numbered in `shares`, of as many lines as a tile has steps, times those
+    that it asks for `beside` each other. Each tile asks for one share, some lines in each step, so
+    that never more are on their way than a core has places for; if there are fewer rows of tiles
+    than shares, for more of them before it begins.
     """
 
     def __init__(self, writer: ContractionWriter, cores: int) -> None:
@@ -78,24 +79,26 @@ class ColumnsAhead:
         self.first, self.places, self.block = "0", Places(), Block("0", "0", "0", "0", "0")
         """The first column of the next block, its batch, and its k."""
         self.is_prepared = self.plan.vector_source == "prepared"
-        self.columns, self.lines, step = LINE // writer.bytes, 1, 1
+        self.columns, self.lines = LINE // writer.bytes, 1
         """How many columns a question brings, and how many questions for those side by side a tile
         asks in each step."""
+        self.is_apart, runs = False, 1
+        """Whether columns do not lie side by side."""
         if not self.is_prepared:
             operand, depth = writer.vector.packing.operand, self.plan.depth
             self.columns = asked_at_once(self.plan, writer.strides)
-            step = step_of(operand, operand.indices, writer.strides)
-        self.is_apart = step > 1
-        """Whether columns do not lie side by side."""
+            runs = len(merge(operand.indices, [operand.value], writer.strides).groups)
+            self.is_apart = step_of(operand, operand.indices, writer.strides) > 1
         wide = -(-self.plan.panel // self.columns)
-        if not self.is_apart:
+        if runs == 1 and not self.is_apart:
             tiles = -(-min(self.plan.row_block, self.plan.broadcast.extent) // self.plan.rows)
             self.lines = -(-wide // tiles)
         self.wide = -(-wide // self.lines)
-        """How many tiles share the questions for a panel, each in as many steps as it has."""
+        """How many shares a panel has side by side, each asked for in as many steps as a tile
+        has."""
         self.beside = self.lines + self.is_apart
-        """How many lines of the cache a tile asks for in each step, side by side: the end of a run
-        may be on another one, on which no other run begins."""
+        """How many lines of the cache a tile asks for in each step, side by side: columns that lie
+        apart, and are no more than one, may be on two."""
         self.step = self.lines * LINE
         """How many bytes on the next ones are."""
         if not self.is_prepared:
@@ -156,7 +159,7 @@ class ColumnsAhead:
             return element(b, "i8", at, product(b, number, times(b, steps, self.step)))
         beside = quotient(b, number, parts)
         rest = minus(b, number, product(b, beside, parts))
-        if self.is_apart:  # none goes beyond the end of a run
+        if self.is_apart:  # its columns do not go beyond the end of a run
             first = multiple(b, first, self.columns)
         column = plus(b, first, times(b, beside, self.lines * self.columns))
         at = w.direct(w.vector.packing.operand, column, self.block, self.places)

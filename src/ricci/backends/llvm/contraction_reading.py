@@ -23,9 +23,8 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 _LEAST_ASKED = 2
 """Values of k for each row of tiles to ask for: with fewer, asking takes as long as it saves."""
-_LINES_OF_RUN, _LEAST_OF_LINE = 2, 4
-"""Lines of a run of columns that lie side by side, at least, to ask for them; and of those that do
-not, the part of a line that a question brings, at least: one of so many."""
+_LINES_OF_RUN = 3
+"""Lines of a run of columns that lie side by side, at least, to ask for them."""
 ASKING = 8
 """Rows of tiles that share the questions for what is prepared, at least: where there are few, the
 first is no small part of all."""
@@ -56,7 +55,7 @@ def has_room_to_ask(
 
 def lacks_columns(plan: Plan, strides: Strides, target: Target) -> bool:
     """Whether tiles may have reason to ask for the columns of the next block where they are: these
-    come from beyond the caches, side by side for each k, and are packed, or read in place."""
+    come from beyond the caches, k a common step apart, and are packed, or read in place."""
     source, operand = plan.vector_source, plan.vector
     if source == "prepared" or plan.is_streamed or plan.form.words is not None:
         return False
@@ -67,8 +66,8 @@ def lacks_columns(plan: Plan, strides: Strides, target: Target) -> bool:
 
 def asked_at_once(plan: Plan, strides: Strides) -> int:
     """How many neighbouring columns a question for one k brings: a line of those that lie side by
-    side, and of others so many of a line that none is beyond the end of a run; 0 if k are not a
-    common step apart, or runs are too short."""
+    side; of others so many of a line that questions for multiples of that do not go beyond the end
+    of a run; 0 if k are not a common step apart, or that is too few."""
     operand, k = plan.vector, plan.depth.indices
     access = operand.access
     if access is None or operand.flip or not is_plain(access):
@@ -84,8 +83,7 @@ def asked_at_once(plan: Plan, strides: Strides) -> int:
     most = LINE // (step * plan.form.dtype.numpy().itemsize)
     if step == 1:
         return most if len(groups) == 1 or run >= _LINES_OF_RUN * most else 0
-    least = max(-(-most // _LEAST_OF_LINE), 1)
-    return max((n for n in range(least, most + 1) if run % n == 0), default=0)
+    return max((n for n in range(2, most + 1) if run % n == 0), default=0)
 
 
 def may_ask(
