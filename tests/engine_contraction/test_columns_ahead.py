@@ -97,6 +97,13 @@ define internal void @kernel.asked(ptr %p) noinline {{
     )
 
 
+def asked_in(log: np.ndarray) -> list[int]:
+    """The lines that a log has, which held all questions."""
+    count = int(log[0])
+    assert 0 < count < MOST - 1
+    return (log[1 : count + 1] // LINE).tolist()
+
+
 def questions(case: Case, schedule: Contraction, target: Target) -> tuple[Native, list[int]]:
     """The kernel of a case once it has run, and the lines that were asked for."""
     log = np.zeros(MOST, np.int64)
@@ -106,9 +113,7 @@ def questions(case: Case, schedule: Contraction, target: Target) -> tuple[Native
     native.run(1)
     expected = reduce(case.kernel, arrays)
     assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-4)
-    count = int(log[0])
-    assert 0 < count < MOST - 1
-    return native, (log[1 : count + 1] // LINE).tolist()
+    return native, asked_in(log)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -170,7 +175,7 @@ def test_columns_in_short_runs_are_asked_for(name: str) -> None:
     for block in range(plan.blocks - 1):
         log[0] = 0
         native.do(block, block + 1)
-        asked = set((log[1 : int(log[0]) + 1] // LINE).tolist())
+        asked = set(asked_in(log))
         own, next = (plan.lane_block * b + np.arange(plan.lane_block) for b in (block, block + 1))
         wanted = set(lines[: plan.depth.most, next].ravel().tolist())
         wanted |= set(lines[plan.depth.most :, own].ravel().tolist())
@@ -247,7 +252,7 @@ def test_workers_ask_for_what_is_in_front_of_what_they_take(done: int, next: int
     code = with_log(follow(case.kernel, schedule, {}, target, case.constant), log)
     native = Native(code, case.arrays(0), target)
     native.do(done, done + 1)
-    asked = set((log[1 : int(log[0]) + 1] // LINE).tolist())
+    asked = set(asked_in(log))
     for number in set(range(8)) - {done}:
         inside = _lines_of(native, plan, slice(48 * number + 16, 48 * number + 32))
         assert (set(inside) <= asked) == (number == next)

@@ -23,7 +23,7 @@ from ricci.ir.nodes import Index
 
 from .cases import Case, convolution
 from .native import Native
-from .test_columns_ahead import MOST, with_log
+from .test_columns_ahead import MOST, asked_in, with_log
 from .test_window import check, of_weights, windows
 
 HOST = host()
@@ -135,7 +135,7 @@ def test_workers_ask_for_the_item_in_front(name: str) -> None:
         for done, next in ((0, grain), (chunks - 1, (chunks - 2) * grain)):
             log[0] = 0
             native.do(done, done + 1)
-            asked = set((log[1 : int(log[0]) + 1] // LINE).tolist())
+            asked = set(asked_in(log))
             for ahead in found:
                 array = native.array(ahead.tensor)
                 first = first_of(ahead, dict(zip(chosen, items[next], strict=True)))
