@@ -39,6 +39,8 @@ TWO_UNITS = replace(
 )
 """What choices are asked for, whatever machine this is."""
 ZEN_5 = replace(TWO_UNITS, cpu="znver5", l2=1 << 20)
+ZEN_4 = replace(ZEN_5, cpu="znver4", l1=32 << 10, units=1)
+"""With vectors in halves."""
 
 
 class Small(Drawn):
@@ -345,6 +347,30 @@ def test_few_cycles_saved_are_not_worth_much_memory() -> None:
         case = convolution(batch, (512, 512), (28, 28), 3, pad=1, stride=2)
         chosen = choose(case.kernel, {}, ZEN_5, case.constant)
         assert isinstance(chosen, Winograd) == (batch == 8)
+
+
+def test_in_halves_there_is_time_to_bring_what_stays_nowhere() -> None:
+    """16 MB of sums of filters, and items that fill 1.2 times the cache of a core: multiply-adds
+    take twice as long there."""
+    for batch, halves, late in ((1, True, True), (8, True, False), (8, False, False)):
+        case = convolution(batch, (512, 512), (14, 14), 3, pad=1, stride=2)
+        target = ZEN_4 if halves else replace(ZEN_4, cpu="skylake-avx512")
+        chosen = choose(case.kernel, {}, target, case.constant)
+        assert isinstance(chosen, Winograd) == halves
+        if isinstance(chosen, Winograd):
+            assert (chosen.tall, chosen.wide) == (4, 4)
+            form = form_of(case.kernel, {})
+            assert form is not None
+            plan = plan_of(form, chosen, {}, target, case.constant)
+            assert isinstance(plan, WinogradPlan) and plan.late == late
+
+
+def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:
+    case = convolution(1, (512, 512), (14, 14), 3, pad=1, groups=32)
+    for target in (ZEN_4, replace(ZEN_4, cpu="skylake-avx512")):
+        chosen = choose(case.kernel, {}, target, case.constant)
+        assert isinstance(chosen, Winograd) == target.halves
+    compare(case, choose(case.kernel, {}, ZEN_4, case.constant), {}, HOST)
 
 
 def test_filters_that_stay_in_no_shared_cache_are_read_once() -> None:

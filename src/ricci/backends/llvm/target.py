@@ -115,12 +115,6 @@ class Target:
         return self.near_l3 and self.long
 
     @property
-    def adds_beside(self) -> bool:
-        """Whether a core adds two whole vectors, loads two and stores one in a cycle, beside its
-        multiply-adds."""
-        return self.near_l3 and not self.halves
-
-    @property
     def wide(self) -> bool:
         """Whether a core begins multiply-adds of more than 64 bytes in a cycle: less of what comes
         from the caches is covered by as much as is computed meanwhile."""

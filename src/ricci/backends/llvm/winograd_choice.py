@@ -30,8 +30,9 @@ _ELEMENTS, _PAIRS, _RESULTS = 4.7, 1.25, 2.5
 """Cycles for a vector of sums and differences of elements, what it takes more to collect it from
 rows, and for that of a product which goes into results."""
 _BESIDE, _SHORT = 0.4, 0.5
-"""The part of these that they take where whole vectors are added beside multiply-adds, and else
-where vectors have 32 bytes."""
+"""The part of these that they take where units of their own add vectors beside multiply-adds (in
+halves of vectors, too, where a multiply-add counts for half of what it takes), and else where
+vectors have 32 bytes."""
 _FILTER, _SUM = 17.0, 1.75
 """Cycles for a vector of a filter, and for each of its sums and differences."""
 _CALL = 40.0
@@ -48,12 +49,15 @@ _ROOM, _FED = {False: 1.75, True: _NEAR}, 1.2
 they are not, products take so long that what does not stay is brought meanwhile. The same where a
 core is fed while it computes: what an item fills does not matter there up to that."""
 _MOST_HELD = 5 << 18
-"""Bytes that an item may fill at most: each thread takes them, beside what is between kernels."""
-_KEPT = {False: 1.2, True: 1.0}
-"""How many times the cycles sums of filters that are kept may take that items can make: they are 16
-elements in memory for nine."""
-_MEMORY = 3.0
-"""Bytes more of a constant that may be kept for each cycle that is saved."""
+"""Bytes that an item may fill at most: each thread takes them, beside what is between kernels. So
+many where vectors are done in halves: what does not stay in the cache is brought meanwhile."""
+_KEPT, _KEPT_HALVES = {False: 1.2, True: 1.0}, 1.1
+"""How many times the cycles sums of filters that are kept may take that items can make, by whether
+vectors are longer than 32 bytes, and where such are done in halves: they are 16 elements in memory
+for nine."""
+_MEMORY = {False: 3.0, True: 6.0}
+"""Bytes more of a constant that may be kept for each cycle that is saved, by whether vectors are
+done in halves, where such a cycle takes two."""
 _SPILLED = 4.0
 """Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
 _FASTER = {False: 32.0, True: 12.0}
@@ -61,8 +65,9 @@ _FASTER = {False: 32.0, True: 12.0}
 products go on."""
 _HALF = 1.5
 """The same of what takes more than half of the third cache, where vectors are done in halves."""
-_SLOWER = {False: 0.4, True: 1.0}
-"""The same of what stays in no cache, by whether vectors are longer than 32 bytes."""
+_SLOWER, _MEANWHILE = {False: 0.4, True: 1.0}, 8.0
+"""The same of what stays in no cache, by whether vectors are longer than 32 bytes; and where these
+are done in halves, so that there is time to bring it."""
 
 
 def choose_winograd(
@@ -76,6 +81,7 @@ def choose_winograd(
     if form.words is not None or not target.winograd:
         return None
     most *= _OTHERS[target.wide]
+    keeping = _KEPT_HALVES if target.halves else _KEPT[target.long]
     found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
@@ -83,8 +89,8 @@ def choose_winograd(
         if isinstance(f, str) or extent_of(f.channel) < _LEAST:
             continue
         for s, w, cycles in _ways(f, side, strides, target):
-            kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
-            if cycles < most and _more(w) < (most - cycles) * _MEMORY:
+            kept = keeping if w.is_large and not w.late else 1.0
+            if cycles < most and _more(w) < (most - cycles) * _MEMORY[target.halves]:
                 found.append((cycles * kept, len(found), s))
     return min(found)[2] if found else None
 
@@ -100,6 +106,7 @@ def _ways(
     """Ways to compute it, and until when."""
     shapes = _shapes(extent_of(f.lane), target, f.form.dtype)
     room = min(target.l2 * (_FED if target.is_fed else _ROOM[target.long]), _MOST_HELD)
+    room = _MOST_HELD if target.halves else room
     for tall, wide in _blocks(f.line, f.row):
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
@@ -190,7 +197,10 @@ def _item(w: WinogradPlan, made: float, products: float, target: Target) -> floa
     if w.panels * bytes_of + held <= near:
         return cycles
     brought = w.arranged * w.channels * w.lanes.length * bytes_of
-    faster = _FASTER[target.on_mesh] if w.stays else _SLOWER[target.long]
+    if w.stays:
+        faster = _FASTER[target.on_mesh]
+    else:
+        faster = _MEANWHILE if target.halves else _SLOWER[target.long]
     if target.narrow and 2 * w.again > target.shared:
         faster = min(faster, _HALF)
     return cycles + brought / (_BYTES * faster)
@@ -199,7 +209,7 @@ def _item(w: WinogradPlan, made: float, products: float, target: Target) -> floa
 def _part(target: Target) -> float:
     """The part of the cycles of sums and differences that a processor takes."""
     if target.long:
-        return _BESIDE if target.adds_beside else 1.0
+        return _BESIDE if target.near_l3 else 1.0
     return _SHORT * target.slower
 
 
