@@ -51,13 +51,13 @@ core is fed while it computes: what an item fills does not matter there up to th
 _MOST_HELD = 5 << 18
 """Bytes that an item may fill at most: each thread takes them, beside what is between kernels. So
 many where vectors are done in halves: what does not stay in the cache is brought meanwhile."""
-_KEPT, _KEPT_HALVES = {False: 1.2, True: 1.0}, 1.1
+_KEPT = {False: 1.2, True: 1.0}
 """How many times the cycles sums of filters that are kept may take that items can make, by whether
-vectors are longer than 32 bytes, and where such are done in halves: they are 16 elements in memory
-for nine."""
-_MEMORY = {False: 3.0, True: 6.0}
-"""Bytes more of a constant that may be kept for each cycle that is saved, by whether vectors are
-done in halves, where such a cycle takes two."""
+vectors are longer than 32 bytes: they are 16 elements in memory for nine."""
+_MEMORY, _MEMORY_HALVES = 3.0, 6.0
+"""Bytes more of a constant that may be kept for each cycle that is saved; and where vectors are
+done in halves, so that a cycle takes two. There they are that much dearer beside sums that items
+make, too."""
 _SPILLED = 4.0
 """Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
 _FASTER = {False: 32.0, True: 12.0}
@@ -81,7 +81,6 @@ def choose_winograd(
     if form.words is not None or not target.winograd:
         return None
     most *= _OTHERS[target.wide]
-    keeping = _KEPT_HALVES if target.halves else _KEPT[target.long]
     found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
@@ -89,9 +88,11 @@ def choose_winograd(
         if isinstance(f, str) or extent_of(f.channel) < _LEAST:
             continue
         for s, w, cycles in _ways(f, side, strides, target):
-            kept = keeping if w.is_large and not w.late else 1.0
-            if cycles < most and _more(w) < (most - cycles) * _MEMORY[target.halves]:
-                found.append((cycles * kept, len(found), s))
+            kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
+            price = _more(w) / (_MEMORY_HALVES if target.halves else _MEMORY)
+            if cycles + price < most:
+                counted = cycles + price if target.halves else cycles * kept
+                found.append((counted, len(found), s))
     return min(found)[2] if found else None
 
 
