@@ -350,8 +350,7 @@ def test_few_cycles_saved_are_not_worth_much_memory() -> None:
 
 
 def test_in_halves_there_is_time_to_bring_what_stays_nowhere() -> None:
-    """16 MB of sums of filters, and items that fill 1.2 times the cache of a core: multiply-adds
-    take twice as long there."""
+    """16 MB of sums of filters for each of eight images: multiply-adds take twice as long there."""
     for batch, halves, late in ((1, True, True), (8, True, False), (8, False, False)):
         case = convolution(batch, (512, 512), (14, 14), 3, pad=1, stride=2)
         target = ZEN_4 if halves else replace(ZEN_4, cpu="skylake-avx512")
@@ -363,6 +362,36 @@ def test_in_halves_there_is_time_to_bring_what_stays_nowhere() -> None:
             assert form is not None
             plan = plan_of(form, chosen, {}, target, case.constant)
             assert isinstance(plan, WinogradPlan) and plan.late == late
+
+
+def test_in_halves_an_item_may_fill_more_than_most_of_the_second_cache() -> None:
+    """All tiles of an image in an item, as far as the cache goes: sums of filters are made twice,
+    not four times."""
+    case = convolution(1, (256, 256), (14, 14), 3, pad=1)
+    for room, tall in ((1 << 20, 7), (1 << 19, 4)):
+        chosen = choose(case.kernel, {}, replace(ZEN_4, l2=room), case.constant)
+        assert isinstance(chosen, Winograd)
+        assert (chosen.tall, chosen.wide) == (tall, 7)
+
+
+def test_in_halves_memory_has_a_price_beside_sums_that_are_made_late() -> None:
+    """1.8 MB more for a few percent of one image, and half of that for a tenth."""
+    for channels, stride, late in ((256, 2, True), (128, 1, False)):
+        case = convolution(1, (channels, 256), (28, 28), 3, pad=1, stride=stride)
+        form = form_of(case.kernel, {})
+        chosen = choose(case.kernel, {}, ZEN_4, case.constant)
+        assert isinstance(chosen, Winograd) and form is not None
+        plan = plan_of(form, chosen, {}, ZEN_4, case.constant)
+        assert isinstance(plan, WinogradPlan) and plan.late == late
+
+
+@pytest.mark.parametrize("target", [ZEN_5, TWO_UNITS], ids=["near", "on a mesh"])
+def test_sums_are_kept_for_items_of_a_line_where_vectors_are_whole(target: Target) -> None:
+    """Items of four lines would make them themselves."""
+    case = convolution(1, (512, 512), (14, 14), 3, pad=1)
+    chosen = choose(case.kernel, {}, target, case.constant)
+    assert isinstance(chosen, Winograd)
+    assert (chosen.tall, chosen.wide) == (1, 7)
 
 
 def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:

@@ -44,20 +44,20 @@ _BYTES, _COLD = 8.0, 2.5
 time, when they also take memory."""
 _NEAR = 0.75
 """The part of a core's cache that an item may fill so that all stays there."""
-_ROOM, _FED = {False: 1.75, True: _NEAR}, 1.2
+_ROOM, _FED, _HALVES = {False: 1.75, True: _NEAR}, 1.2, 1.25
 """How many times the cache an item may fill, by whether vectors are longer than 32 bytes: where
 they are not, products take so long that what does not stay is brought meanwhile. The same where a
-core is fed while it computes: what an item fills does not matter there up to that."""
+core is fed while it computes: what an item fills does not matter there up to that; and where
+vectors are done in halves: it matters little there."""
 _MOST_HELD = 5 << 18
-"""Bytes that an item may fill at most: each thread takes them, beside what is between kernels. So
-many where vectors are done in halves: what does not stay in the cache is brought meanwhile."""
+"""Bytes that an item may fill at most: each thread takes them, beside what is between kernels."""
 _KEPT = {False: 1.2, True: 1.0}
 """How many times the cycles sums of filters that are kept may take that items can make, by whether
 vectors are longer than 32 bytes: they are 16 elements in memory for nine."""
 _MEMORY, _MEMORY_HALVES = 3.0, 6.0
 """Bytes more of a constant that may be kept for each cycle that is saved; and where vectors are
-done in halves, so that a cycle takes two. There they are that much dearer beside sums that items
-make, too."""
+done in halves, where a cycle that is counted takes two. There the price is also added when plans
+are compared with each other."""
 _SPILLED = 4.0
 """Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
 _FASTER = {False: 32.0, True: 12.0}
@@ -106,8 +106,8 @@ def _ways(
 ) -> Iterator[tuple[Winograd, WinogradPlan, float]]:
     """Ways to compute it, and until when."""
     shapes = _shapes(extent_of(f.lane), target, f.form.dtype)
-    room = min(target.l2 * (_FED if target.is_fed else _ROOM[target.long]), _MOST_HELD)
-    room = _MOST_HELD if target.halves else room
+    fills = _FED if target.is_fed else _HALVES if target.halves else _ROOM[target.long]
+    room = min(target.l2 * fills, _MOST_HELD)
     for tall, wide in _blocks(f.line, f.row):
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
