@@ -25,6 +25,7 @@ from ricci.runtime.options import Options, as_options
 
 from .cases import Case, at, binary, convolution, index, size_of, summed, tensor
 from .test_prepared import TARGETS, Drawn, Strides, compare
+from .test_window import HALVES
 
 HOST = host()
 TWO_UNITS = replace(
@@ -39,8 +40,6 @@ TWO_UNITS = replace(
 )
 """What choices are asked for, whatever machine this is."""
 ZEN_5 = replace(TWO_UNITS, cpu="znver5", l2=1 << 20)
-ZEN_4 = replace(ZEN_5, cpu="znver4", l1=32 << 10, units=1)
-"""With vectors in halves."""
 
 
 class Small(Drawn):
@@ -353,7 +352,7 @@ def test_in_halves_there_is_time_to_bring_what_stays_nowhere() -> None:
     """16 MB of sums of filters for each of eight images: multiply-adds take twice as long there."""
     for batch, halves, late in ((1, True, True), (8, True, False), (8, False, False)):
         case = convolution(batch, (512, 512), (14, 14), 3, pad=1, stride=2)
-        target = ZEN_4 if halves else replace(ZEN_4, cpu="skylake-avx512")
+        target = HALVES if halves else replace(HALVES, cpu="skylake-avx512")
         chosen = choose(case.kernel, {}, target, case.constant)
         assert isinstance(chosen, Winograd) == halves
         if isinstance(chosen, Winograd):
@@ -369,7 +368,7 @@ def test_in_halves_an_item_may_fill_more_than_most_of_the_second_cache() -> None
     not four times."""
     case = convolution(1, (256, 256), (14, 14), 3, pad=1)
     for room, tall in ((1 << 20, 7), (1 << 19, 4)):
-        chosen = choose(case.kernel, {}, replace(ZEN_4, l2=room), case.constant)
+        chosen = choose(case.kernel, {}, replace(HALVES, l2=room), case.constant)
         assert isinstance(chosen, Winograd)
         assert (chosen.tall, chosen.wide) == (tall, 7)
 
@@ -379,9 +378,9 @@ def test_in_halves_memory_has_a_price_beside_sums_that_are_made_late() -> None:
     for channels, stride, late in ((256, 2, True), (128, 1, False)):
         case = convolution(1, (channels, 256), (28, 28), 3, pad=1, stride=stride)
         form = form_of(case.kernel, {})
-        chosen = choose(case.kernel, {}, ZEN_4, case.constant)
+        chosen = choose(case.kernel, {}, HALVES, case.constant)
         assert isinstance(chosen, Winograd) and form is not None
-        plan = plan_of(form, chosen, {}, ZEN_4, case.constant)
+        plan = plan_of(form, chosen, {}, HALVES, case.constant)
         assert isinstance(plan, WinogradPlan) and plan.late == late
 
 
@@ -396,10 +395,10 @@ def test_sums_are_kept_for_items_of_a_line_where_vectors_are_whole(target: Targe
 
 def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:
     case = convolution(1, (512, 512), (14, 14), 3, pad=1, groups=32)
-    for target in (ZEN_4, replace(ZEN_4, cpu="skylake-avx512")):
+    for target in (HALVES, replace(HALVES, cpu="skylake-avx512")):
         chosen = choose(case.kernel, {}, target, case.constant)
         assert isinstance(chosen, Winograd) == target.halves
-    compare(case, choose(case.kernel, {}, ZEN_4, case.constant), {}, HOST)
+    compare(case, choose(case.kernel, {}, HALVES, case.constant), {}, HOST)
 
 
 def test_filters_that_stay_in_no_shared_cache_are_read_once() -> None:
