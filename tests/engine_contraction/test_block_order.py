@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm.builder import Builder
-from ricci.backends.llvm.contraction import follow, form_of
+from ricci.backends.llvm.contraction import choose, follow, form_of
 from ricci.backends.llvm.contraction_ahead import asks_for_columns
 from ricci.backends.llvm.contraction_plan import Plan, make_plan
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
@@ -137,3 +137,21 @@ def test_what_a_thread_does_next(total: int, grain: int, cores: int) -> None:
             assert function(number) == number + 1
         else:
             assert function(number) == (number // grain - (cores - 1)) * grain
+
+
+ZEN3 = replace(named("x86-64-v3"), cpu="znver3", l1=32 << 10, l2=1 << 19, shared=6 << 20, cores=2)
+
+
+def test_columns_that_no_cache_keeps_are_broadcast_where_vectors_have_32_bytes() -> None:
+    """16 MB of constant columns: nothing asks for these, but for rows. With few rows, or in a
+    larger cache, they fill the vectors."""
+    for rows, shared, side in (
+        (64, 6 << 20, "left"),
+        (64, 16 << 20, "right"),
+        (8, 6 << 20, "right"),
+    ):
+        case = matmul(rows, 4096, 1024)
+        chosen = choose(case.kernel, {}, replace(ZEN3, shared=shared), case.constant)
+        assert isinstance(chosen, Contraction)
+        assert chosen.vector == side
+        assert "prepared" in (chosen.broadcast_source, chosen.vector_source)

@@ -24,6 +24,7 @@ from ricci.ir.nodes import Access, Index, Skip, Subscript, integer
 from ricci.runtime.options import Options, as_options
 
 from .cases import Case, at, binary, convolution, index, size_of, summed, tensor
+from .test_block_order import ZEN3
 from .test_prepared import TARGETS, Drawn, Strides, compare
 from .test_window import HALVES
 
@@ -166,7 +167,8 @@ def test_random_convolutions_of_more_terms() -> None:
     assert any((plan.line.unit > 1 and plan.line.flipped) for plan in plans)
     assert {len(plan.more) for plan in plans} >= {0, 1, 2, 3}
     assert {plan.along_channels for plan in plans if plan.more} == {True, False}
-    assert any(plan.line_loads and not plan.in_place for plan in plans)
+    picked = any(plan.line_loads and not plan.in_place for plan in plans)
+    assert picked == any(target.long for target in TARGETS)  # out of vectors of 64 bytes
     assert {plan.late for plan in plans if plan.more} == {True, False}
     assert {plan.line.stride for plan in plans if plan.more} == {1, 2}
     assert any((plan.line.flipped or plan.row.flipped) and plan.more for plan in plans)
@@ -391,6 +393,17 @@ def test_sums_are_kept_for_items_of_a_line_where_vectors_are_whole(target: Targe
     chosen = choose(case.kernel, {}, target, case.constant)
     assert isinstance(chosen, Winograd)
     assert (chosen.tall, chosen.wide) == (1, 7)
+
+
+def test_others_take_longer_than_estimated_with_two_units_of_32_bytes() -> None:
+    """Every second place: of 384 channels it is worth it, of 128 it takes too much memory."""
+    for channels, fewer in ((384, True), (128, False)):
+        case = convolution(1, (channels, channels), (14, 14), 3, pad=1, stride=2)
+        chosen = choose(case.kernel, {}, ZEN3, case.constant)
+        assert isinstance(chosen, Winograd) == fewer
+    case = convolution(1, (384, 384), (14, 14), 3, pad=1, stride=2)
+    in_halves = replace(ZEN3, cpu="znver1", units=1)
+    assert not isinstance(choose(case.kernel, {}, in_halves, case.constant), Winograd)
 
 
 def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:

@@ -72,8 +72,9 @@ _FARTHER, _FARTHER_IN_HALVES = {False: 0.9, True: 0.6}, {False: 1.2, True: 0.2}
 """Cycles per vector of columns in place that a core's caches do not hold, by whether vectors are
 longer than 32 bytes; where they are done in halves, by whether the cache that cores share does."""
 _FROM_MEMORY = 7.0
-"""More of them that no cache keeps, where vectors are done in halves and several rows wait: nothing
-asks for columns there, while rows that are asked for come as fast as they are needed."""
+"""More of them that no cache keeps, where vectors have 32 bytes at most and several rows wait (if
+they are done at once, many): nothing asks for columns there, while rows that are asked for come as
+fast as they are needed."""
 _FAR_ROWS = 3.5
 """The same of prepared rows, for each panel of columns that meets them, where a core is wide and
 the third cache near: others compute meanwhile, or have more in the second."""
@@ -262,7 +263,8 @@ class Costs:
             if plan.vector_source == "prepared" and target.narrow and self.rows > MOST_ROWS:
                 asking = has_room_to_ask(plan, rows, columns, target)
                 of_line = np.where(asking, _ASKED_PANELS, _WAITED_PANELS)
-            if target.narrow and self.rows > 1 and size > target.shared:
+            waiting = 1 if target.narrow else MOST_ROWS  # that many rows do not, at most
+            if not target.long and self.rows > waiting and size > target.shared:
                 of_line = of_line + _FROM_MEMORY
             cycles = cycles + of_line * columns * depth / line
         if self.meets_far:

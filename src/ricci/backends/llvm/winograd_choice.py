@@ -19,9 +19,10 @@ from .window_cost import copying_of
 from .winograd_filter import TILE, Axis, Filter, find_filter
 from .winograd_plan import WinogradPlan, in_tiles, with_tile
 
-_OTHERS = {False: 1.0, True: 1.09}
+_OTHERS, _OTHERS_SHORT = {False: 1.0, True: 1.09}, 1.08
 """How many times as long as they are estimated other ways take, by whether a core is wide: twelve
-layers of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products."""
+layers of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products; and where two
+units compute vectors of 32 bytes at most: 38 layers 1.08 to 1.5, beside 0.95 to 1.5."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -80,7 +81,8 @@ def choose_winograd(
     """The schedule that is done soonest, if clearly before `most` cycles; None if there is none."""
     if form.words is not None or not target.winograd:
         return None
-    most *= _OTHERS[target.wide]
+    short = not target.long and not target.narrow
+    most *= _OTHERS_SHORT if short else _OTHERS[target.wide]
     found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
