@@ -141,6 +141,7 @@ CASES = {
 
 AS_PLAIN = (
     "triangular",
+    "matmul",
     "attention",
     "matmul with long k",
     "groups",

@@ -20,7 +20,8 @@ from .cases import Case, convolution, index, matmul
 from .native import Native
 from .oracle import reduce
 
-MOST = 1 << 16
+MOST = 1 << 18
+"""Questions that a log has room for; of more it has the number alone."""
 ALONE = replace(host(), l2=1 << 12, cores=1)
 """A processor of one core, beyond whose caches everything is."""
 
@@ -67,8 +68,9 @@ another."""
 def prepared(name: str, target: Target = AHEAD) -> tuple[Case, Contraction, Plan]:
     rows, lanes, block, grain = PREPARED[name]
     case = matmul(80, 480, 90)
+    line = LINE // target.vector_bytes  # vectors
     schedule = Contraction(
-        "right", "packed", "prepared", 4, 1, rows, lanes, (0,), 0, block, grain
+        "right", "packed", "prepared", 4, line, rows, lanes, (0,), 0, block, grain
     )  # fmt: skip
     form = form_of(case.kernel, {})
     assert form is not None
@@ -83,13 +85,15 @@ def with_log(code: KernelCode, log: np.ndarray, near: str = "2") -> KernelCode:
     there = f"inttoptr (i64 {log.ctypes.data} to ptr)"
     return replace(
         code,
+        declarations=code.declarations | {"declare i64 @llvm.umin.i64(i64, i64)"},
         text=text
         + f"""
 define internal void @kernel.asked(ptr %p) noinline {{
   %n = load i64, ptr {there}
   %more = add i64 %n, 1
   store i64 %more, ptr {there}
-  %at = getelementptr i64, ptr {there}, i64 %more
+  %last = call i64 @llvm.umin.i64(i64 %more, i64 {log.size - 1})
+  %at = getelementptr i64, ptr {there}, i64 %last
   store ptr %p, ptr %at
   ret void
 }}

@@ -244,7 +244,7 @@ def test_large_blocks(monkeypatch: pytest.MonkeyPatch, tiles: int) -> None:
     """Of which more may be left than there are bits in a register."""
     monkeypatch.setattr(contraction_open, "_TILES", tiles)
     n = Symbol("n", integer(600))
-    product = matmul(8, 33, 40)
+    product = matmul(8, 48, 96)
     case = opened(product, product.kernel.domain[0], n)
     assert case is not None
     code = match(case.kernel, {}, host(), case.constant)

@@ -142,7 +142,8 @@ def test_random_convolutions() -> None:
     assert {plan.along_channels for plan in plans} == {True, False}
     for stride in (1, 2):
         along_rows = [p for p in plans if not p.along_channels and p.row.stride == stride]
-        assert {p.line_loads for p in along_rows} >= {0, 1, 2}
+        found = {p.line_loads for p in along_rows}
+        assert found >= ({0, 1, 2} if any(target.long for target in TARGETS) else {0})
     assert {plan.plan.across for plan in plans} == {True, False}
     assert {plan.box.packing is None for plan in plans} == {True, False}
     assert {plan.line.flipped or plan.row.flipped for plan in plans} == {True, False}
@@ -396,14 +397,11 @@ def test_sums_are_kept_for_items_of_a_line_where_vectors_are_whole(target: Targe
 
 
 def test_others_take_longer_than_estimated_with_two_units_of_32_bytes() -> None:
-    """Every second place: of 384 channels it is worth it, of 128 it takes too much memory."""
-    for channels, fewer in ((384, True), (128, False)):
-        case = convolution(1, (channels, channels), (14, 14), 3, pad=1, stride=2)
+    """Every second place: of 14 by 14 it is worth it, of 7 by 7 it is not."""
+    for channels, size, fewer in ((384, 14, True), (512, 7, False)):
+        case = convolution(1, (channels, channels), (size, size), 3, pad=1, stride=2)
         chosen = choose(case.kernel, {}, ZEN3, case.constant)
         assert isinstance(chosen, Winograd) == fewer
-    case = convolution(1, (384, 384), (14, 14), 3, pad=1, stride=2)
-    in_halves = replace(ZEN3, cpu="znver1", units=1)
-    assert not isinstance(choose(case.kernel, {}, in_halves, case.constant), Winograd)
 
 
 def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:
