@@ -48,6 +48,7 @@ from .groups import group_kernels
 from .in_place import keep_place
 from .integral import keep_integers
 from .kernels import make_kernels
+from .machine import UNKNOWN, Machine
 from .maps import join_maps
 from .margins import split_margins
 from .partial import split_long, split_tall
@@ -56,6 +57,7 @@ from .places import Places
 from .product_parts import split_products
 from .prune import remove_dead
 from .recompute import compute_again
+from .residues import by_residues
 from .siblings import merge_siblings
 from .turns import join_turns
 from .views import Views, count_of, find_views, root_of
@@ -96,14 +98,14 @@ def lower_control(
     graph: Graph,
     conditions: Sequence[Expr] = (),
     strided: Collection[Tensor] = (),
-    factors: DType = DType.INT8,
+    machine: Machine = UNKNOWN,
 ) -> Lowered:
     """The actions of all steps of a graph.
 
     `conditions` over its symbols are tested whenever a size that occurs in one is set; inputs in
-    `strided` are not row-major. `factors` is as `keep_integers` says.
+    `strided` are not row-major. `machine` is what kernels are for.
     """
-    run = _Lowerer(graph, conditions, strided, factors)
+    run = _Lowerer(graph, conditions, strided, machine)
     outputs = {t for p in graph.outputs for t in p.tensors}
     start = [run.set_size(t) for t in run.outside_sizes()]
     actions = run.block(graph.operations, outputs, start)
@@ -116,7 +118,7 @@ class _Lowerer:
     graph: Graph
     conditions: Sequence[Expr]
     strided: Collection[Tensor]
-    factors: DType
+    machine: Machine
     views: Views = field(default_factory=dict)
     offsets: dict[Tensor, int] = field(default_factory=dict)
     cells: dict[Tensor, int] = field(default_factory=dict)
@@ -200,13 +202,14 @@ class _Lowerer:
             constants=(),
         )
         kernels, split = make_kernels(graph)
-        kernels, split = keep_integers(kernels, results, split, self.factors)
+        kernels, split = keep_integers(kernels, results, split, self.machine.factors)
         kernels, views = find_views(kernels, graph, split, self.strided)
         kernels = fuse(kernels, results, views)
         kernels = remove_dead(kernels, results, views)
         constant = {*self.graph.variables, *self.graph.constants}
         kernels = join_turns(merge_siblings(kernels, views, constant), views)
-        kernels = split_margins(tabulate(separate_windows(kernels)))
+        kernels = tabulate(separate_windows(kernels))
+        kernels = split_margins(by_residues(kernels, constant if self.machine.fewer else (), views))
         kernels = split_long(kernels)
         kernels = split_products(kernels, constant, views)
         self.views |= views

@@ -10,8 +10,12 @@ from ..records import dataclass
 class Machine:
     """`factors` are the least integers that it multiplies, `cache` the bytes that are likely to
     stay in caches from one kernel to the next, 0 if nobody knows, and `threads` are those of a
-    call."""
+    call. `fewer` says whether windows of neighbours with constant factors take fewer products."""
 
     factors: DType = DType.INT8
     cache: int = 0
     threads: int = 2
+    fewer: bool = False
+
+
+UNKNOWN = Machine()

@@ -64,20 +64,29 @@ class _Side:
         return extent(self.term) * sum(len(p.results) for p in self.parts)
 
 
+def least_cost(kernel: Reduce) -> float:
+    """What a sum of products takes, in parts if that is less, counted in terms."""
+    return _best(kernel)[0]
+
+
 def _parts(kernel: Reduce) -> list[Kernel]:
     """The kernels instead of one, none if it is left alone."""
-    if not _is_sum(kernel):
-        return []
+    chosen = _best(kernel)[1] if is_sum(kernel) else []
+    return list(_split(kernel, chosen)) if chosen else []
+
+
+def _best(kernel: Reduce) -> tuple[float, list[_Side]]:
+    """What a kernel takes, and the dimensions that are taken apart for it."""
     sides = list(_sides(kernel))
     own = {s.own for s in sides}
     whole = _cost(kernel, (), own) - _START
-    best, chosen = 0.0, list[_Side]()
+    least, chosen = _WORTH * whole, list[_Side]()
     for count in range(1, len(sides) + 1):
         for some in itertools.combinations(sides, count):
-            saved = _WORTH * whole - _cost(kernel, some, own)
-            if saved > best:
-                best, chosen = saved, list(some)
-    return list(_split(kernel, chosen)) if chosen else []
+            cost = _cost(kernel, some, own)
+            if cost < least:
+                least, chosen = cost, list(some)
+    return (least if chosen else whole), chosen
 
 
 def _cost(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) -> float:
@@ -100,7 +109,7 @@ def _common(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]
     return max(counts, default=0)
 
 
-def _is_sum(kernel: Reduce) -> bool:
+def is_sum(kernel: Reduce) -> bool:
     """Whether a kernel is a sum of products with a target of plain indices."""
     if kernel.op != "add" or kernel.condition is not None or kernel.locals:
         return False

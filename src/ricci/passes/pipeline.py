@@ -35,7 +35,7 @@ from .in_place import sums_in_place
 from .items import Items, items_of, open_batch
 from .layout import choose_layouts
 from .leaves import mark_leaving
-from .machine import Machine
+from .machine import UNKNOWN, Machine
 from .memory import plan_memory, split_constant
 from .prune import prune
 from .scale import move_constants
@@ -43,8 +43,6 @@ from .scans import separate_scans
 from .specialise import specialise
 from .state import update_in_place
 from .views import Views, root_of
-
-_UNKNOWN = Machine()
 
 
 @uncollected()
@@ -54,7 +52,7 @@ def lower(
     types: Types,
     strides: Mapping[int, tuple[int, ...]] | None = None,
     states: int = 0,
-    machine: Machine = _UNKNOWN,
+    machine: Machine = UNKNOWN,
 ) -> Program:
     """A graph as actions over buffers; symbols without a size are sizes of a call.
 
@@ -78,7 +76,7 @@ def lower(
     check(graph, stage)
     inputs = _inputs(graph)
     strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
-    lowered = lower_control(graph, conditions, strided, machine.factors)
+    lowered = lower_control(graph, conditions, strided, machine)
     changed = None
     if states and not graph.sizes:
         changed = update_in_place(lowered, _states(graph, states))

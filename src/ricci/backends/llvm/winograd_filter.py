@@ -117,6 +117,11 @@ class Filter:
     more: tuple[Index, ...]
 
     @property
+    def is_alone(self) -> bool:
+        """Whether the channel goes through a dimension of its own, element by element."""
+        return _is_alone(self.channel, access_of(self.broadcast), self.form)
+
+    @property
     def fixed(self) -> tuple[Index, ...]:
         """The other indices of the operand that is not constant."""
         return tuple(i for i in self.broadcast.indices if i not in (self.line.own, self.row.own))

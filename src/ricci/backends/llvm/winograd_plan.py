@@ -444,7 +444,8 @@ def _box(f: Filter, blocks: tuple[Cut, Cut], target: Target, strides: Strides) -
     for along in (f.channel, blocks[1].index):
         if along is f.channel and f.more and not whole:
             continue  # vectors would reach into other channels
-        near = steps.get(f.channel) == 1 or not plain  # else copies are turned round
+        # copies may be turned round
+        near = steps.get(f.channel) == 1 or not plain or (not in_rows and f.is_alone)
         if near if along is f.channel else in_rows and plain:
             return staged(f.form, operand, along, lanes, f.fixed, blocks, strides)
     return "vectors would not be contiguous"

@@ -138,7 +138,7 @@ def machine_of(target: Target) -> Machine:
     """What passes know of a target. Integers that it does not multiply cost a conversion where they
     are read."""
     factors = DType.INT8 if _has_vnni(target) or _has_dotprod(target) else DType.INT16
-    return Machine(factors, target.shared, target.cores)
+    return Machine(factors, target.shared, target.cores, target.winograd)
 
 
 def _has_vnni(target: Target) -> bool:
