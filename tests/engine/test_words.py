@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm.contraction_tiles import multiply_adds
+from ricci.backends.llvm.microkernel import Tile, write_tile
+from ricci.backends.llvm.targets import named
+from ricci.backends.llvm.words import Words
+from ricci.dtypes import DType
 from ricci.ir.text import parse_graph
 from ricci.runtime.executable import compile_graph
 
@@ -159,3 +164,29 @@ def test_narrow_images_with_borders(kind: str, stride: int) -> None:
     for target in runnable_targets():
         result = compile_graph(graph, target=target)(x, w)
         np.testing.assert_array_equal(result, expected, err_msg=target)
+
+
+def test_tiles_of_two_vectors_take_less_where_products_are_added_apart() -> None:
+    """Of seven rows, four and three by two vectors, not all by one; numbers the other way round."""
+    plain = named("x86-64-v3")
+    for target, less in ((Words("pmaddwd").room(plain), True), (plain, False)):
+        pieces = multiply_adds(4, 2, target) + multiply_adds(3, 2, target)
+        assert (pieces < 2 * multiply_adds(7, 1, target)) == less
+
+
+@pytest.mark.parametrize(("words", "steps"), [(Words("pmaddwd"), 2), (Words("sdot"), 1)])
+def test_steps_in_a_turn(words: Words, steps: int) -> None:
+    """As many as the tile is given, where the instructions around a step count, and what is left
+    one by one."""
+    tile = Tile(DType.INT32, 8, 4, 2, 40, 1, 16, 16, words=words, turn=4)
+    name = words.declaration(8).split("@")[1].split("(")[0]
+    products = write_tile(tile).count(f"@{name}(")
+    assert products == 8 * steps + 8 * (steps > 1)
+
+
+@pytest.mark.parametrize("terms", [2, 6, 8, 10, 22, 96])
+def test_sums_of_any_length_are_exact(terms: int) -> None:
+    for target in runnable_targets():
+        x, y = _draw("int8", (13, terms)), _draw("int8", (terms, 37))
+        found = _product("int8", "int8", 13, terms, 37, False).compile(target=target)(x, y)
+        np.testing.assert_array_equal(found, x.astype(np.int32) @ y.astype(np.int32))

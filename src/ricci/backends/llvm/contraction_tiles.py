@@ -71,6 +71,9 @@ def tile_cost(rows: int, columns: int, r: int, v: int, lanes: int, target: Targe
 
 def multiply_adds(rows: int, vectors: int, target: Target) -> float:
     """Half cycles that the arithmetic units take for one k of a tile."""
+    if target.adds_apart and target.fused:
+        # sums take other units' time, too, and all that begins in a cycle is shared
+        return (rows * vectors * 4 / 3 + (rows + vectors) * 0.4) * target.slower
     if target.fused:
         return rows * vectors * target.slower
     # products, sums, and the shuffles that broadcast, share three units

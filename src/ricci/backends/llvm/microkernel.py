@@ -382,7 +382,7 @@ class _WordsWriter(_Writer):
         self.words = tile.words
         self.offset = tile.words if tile.words.offset else None
         self.count += tile.vectors * bool(self.offset)
-        self.turn = 1
+        self.turn = min(tile.turn, self.words.in_turn)
         self.add = "add"
 
     def _step(

@@ -47,6 +47,8 @@ class Target:
     cores: int = 4
     units: int = 2
     shared: int = 6 << 20
+    adds_apart: bool = False
+    """Whether products are added by instructions of their own, as those of some integers are."""
     winograd: bool = True
     """Whether products with small constant filters may be saved (`winograd_plan`), at the cost of
     a bit."""

@@ -52,8 +52,9 @@ class WindowTile:
         broadcast operand, which then stay in registers."""
         extent = self.loops[-1][0]
         held = (len(self.places) + 2) * (self.vectors + 1) - 2
+        most = 5 if self.words is None and self.turn > 1 else self.turn
         for steps in (5, 4, 3, 2) if len(self.loops) > 1 else ():
-            if extent % steps == 0 and (self.turn > 1 or held + steps <= self.registers):
+            if extent % steps == 0 and (steps <= most or held + steps <= self.registers):
                 return steps
         return 1
 

@@ -360,9 +360,9 @@ class _Writer:
             count = "1"
         step = 0 if w.line is None else w.rows.step(w.line)
         places = [y * step + x * w.rows.step(w.row) for y in range(lines) for x in range(rows)]
-        turn = 1
-        if self.form.words is None:
-            turn = steps_in_turn(len(places), stride // plan.lanes, self.frame.target)
+        turn = steps_in_turn(len(places), stride // plan.lanes, self.frame.target)
+        if self.form.words is not None:
+            turn = min(turn, self.form.words.in_turn)
         tile = WindowTile(
             self.form.dtype, plan.lanes, tuple(places), stride // plan.lanes,
             plan.lanes if w.is_straight else w.columns.step(w.beside), loops, plan.panel,

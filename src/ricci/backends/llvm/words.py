@@ -41,10 +41,17 @@ class Words:
         """How many factors a word holds."""
         return 4 if self.instruction in ("vpdpbusd", "sdot", "udot") else 2
 
+    @property
+    def in_turn(self) -> int:
+        """How many steps tiles gain by doing in a turn, at most: with more, registers are missing,
+        as products need some before they are added."""
+        return 2 if self.instruction == "pmaddwd" else 1
+
     def room(self, target: Target) -> Target:
         """The target with the registers that are left for sums and operands."""
         taken = 5 if self.offset else 12 if self.instruction == "mul" else 1
-        return replace(target, registers=target.registers - taken)
+        apart = self.instruction == "pmaddwd"
+        return replace(target, registers=target.registers - taken, adds_apart=apart)
 
     def declaration(self, lanes: int) -> str:
         """The intrinsic, if there is one."""
