@@ -216,7 +216,12 @@ def _find(kernel: Reduce, constant: Container[Tensor]) -> _Found | None:
     read = [f for f in factors if isinstance(f, Access) and f.tensor not in constant]
     others = [f for f in factors if not any(f is x for x in read)]
     known = all(a.tensor in constant for a in accesses(*others))
-    if len(read) != 1 or not known or accesses(*(s.index for s in read[0].subscripts)):
+    if (
+        not kernel.values[0].dtype.is_real
+        or len(read) != 1
+        or not known
+        or accesses(*(s.index for s in read[0].subscripts))
+    ):
         return None
     (access,) = read
     shape = [shapes.as_int(e) or 0 for e in access.tensor.shape]
