@@ -9,6 +9,7 @@ import ricci
 from ricci.backends.llvm.contraction_tiles import multiply_adds
 from ricci.backends.llvm.microkernel import Tile, write_tile
 from ricci.backends.llvm.targets import named
+from ricci.backends.llvm.window_tile import WindowTile
 from ricci.backends.llvm.words import Words
 from ricci.dtypes import DType
 from ricci.ir.text import parse_graph
@@ -182,6 +183,15 @@ def test_steps_in_a_turn(words: Words, steps: int) -> None:
     name = words.declaration(8).split("@")[1].split("(")[0]
     products = write_tile(tile).count(f"@{name}(")
     assert products == 8 * steps + 8 * (steps > 1)
+
+
+@pytest.mark.parametrize(("words", "turn", "steps"), [(Words("pmaddwd"), 2, 2), (None, 4, 4)])
+def test_steps_of_windows_in_a_turn(words: Words | None, turn: int, steps: int) -> None:
+    """Words are done no more at once than the tile is given; numbers as divide the loop."""
+    places, loops = (0, 8, 16, 24), ((3, 64, 64), (8, 1, 16))
+    given = (DType.INT32, 8, places, 2, 8, loops, 16, 15)
+    assert WindowTile(*given, words=words, turn=turn).unrolled == steps
+    assert WindowTile(*given, words=words).unrolled == 1
 
 
 @pytest.mark.parametrize("terms", [2, 6, 8, 10, 22, 96])

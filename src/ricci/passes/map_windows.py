@@ -144,7 +144,7 @@ def _over(access: Access, kernel: Reduce) -> Windows | None:
     maps = tuple(s.index for s, _ in pairs[:first] if isinstance(s.index, Index))
     if not all(_is_plain(s, n) for s, n in pairs[:first]):
         return None
-    lines = tuple(_line(s, shapes.as_int(n) or 0, kernel) for s, n in pairs[first:])
+    lines = tuple(line_of(s, shapes.as_int(n) or 0, kernel) for s, n in pairs[first:])
     found = tuple(x for x in lines if x is not None)
     if not found or len(found) != len(lines):
         return None
@@ -182,7 +182,7 @@ def _of(subscript: Subscript, indices: Sequence[Index]) -> list[Index]:
     return [i for i in indices if i in factors]
 
 
-def _line(subscript: Subscript, size: int, kernel: Reduce) -> Line | None:
+def line_of(subscript: Subscript, size: int, kernel: Reduce) -> Line | None:
     """The dimension that a subscript goes along, if by one index of the result and one of terms,
     and terms that are outside are left out."""
     factors, constant = shapes.affine(subscript.index) or ({}, 0)

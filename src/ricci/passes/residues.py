@@ -27,7 +27,6 @@ from ..ir.nodes import (
     Expr,
     Index,
     Select,
-    Skip,
     Subscript,
     Tensor,
     integer,
@@ -35,7 +34,7 @@ from ..ir.nodes import (
 from ..ir.rewrite import accesses, free_indices, rebuild
 from ..records import dataclass, replace
 from ..source import NOWHERE, Span
-from .map_windows import map_to
+from .map_windows import Line, line_of, map_to
 from .margins import is_sum, least_cost
 from .partial import points_of
 from .rows import extent
@@ -69,46 +68,38 @@ def by_residues(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A dimension of the windows: result `own` sees elements `own + apart * term + first`."""
+    """A dimension of the windows, whose elements are `apart`."""
 
-    own: Index
-    term: Index
+    line: Line
     apart: int
-    first: int
-    flipped: bool
-    size: int
-    """Elements along it."""
-
-    @property
-    def images(self) -> Index:
-        """The images that results `apart` from one another are."""
-        return Index(f"{self.own.name}.image", integer(self.apart))
-
-    @property
-    def results(self) -> int:
-        """Of an image: of some the last one is beyond the end."""
-        return -(-extent(self.own) // self.apart)
+    image: Index
+    """Which of the images that results `apart` from one another are."""
+    result: Index
+    """Of an image: of some the last one is beyond the end."""
 
     @property
     def elements(self) -> int:
         """That an image sees."""
-        return self.results + extent(self.term) - 1
+        return extent(self.result) + extent(self.line.term) - 1
 
     @property
-    def begin(self) -> int:
-        """The first element that is seen."""
-        return self.first - self.flipped * self.apart * (extent(self.term) - 1)
+    def length(self) -> int:
+        """Of the copy."""
+        return self.apart * self.elements
 
-    def place(self, result: Index) -> list[Expr]:
+    @property
+    def element(self) -> Expr:
         """What a result of an image sees of it."""
-        if not self.flipped:
-            return [shapes.add(result, self.term)]
-        return [shapes.add(shapes.sub(result, self.term), integer(extent(self.term) - 1))]
+        if self.line.place(0, 1) > self.line.place(0, 0):
+            return shapes.add(self.result, self.line.term)
+        return shapes.add(
+            shapes.sub(self.result, self.line.term), integer(extent(self.line.term) - 1)
+        )
 
     @property
     def products(self) -> int:
         """Along it, two results at a time."""
-        return self.apart * -(-self.results // 2) * (extent(self.term) + 1)
+        return self.apart * -(-extent(self.result) // 2) * (extent(self.line.term) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,71 +113,67 @@ class _Found:
     def cost(self) -> float:
         """In terms."""
         kernel, sides = self.kernel, self.sides.values()
-        direct = math.prod(extent(s.own) * extent(s.term) for s in sides)
+        direct = math.prod(extent(s.line.own) * extent(s.line.term) for s in sides)
         points = points_of((*kernel.domain, *kernel.reduced)) // direct
-        shape = [shapes.as_int(e) or 0 for e in self.access.tensor.shape]
-        read = math.prod(
-            self.sides[d].apart * self.sides[d].elements if d in self.sides else e
-            for d, e in enumerate(shape)
-        )
-        moved = read + points_of(kernel.domain)
+        copied = math.prod(shapes.as_int(e) or 0 for e in self.shape)
+        moved = copied + points_of(kernel.domain)
         return points * math.prod(s.products for s in sides) * _TERM + _ELEMENT * moved
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """Of the copy."""
+        whole = enumerate(self.access.tensor.shape)
+        return tuple(integer(self.sides[d].length) if d in self.sides else e for d, e in whole)
 
     def steps(self, views: Views) -> Iterator[Reduce]:
         """The copy with a border, the sums over it, and the copy of those that there are."""
         kernel, tensor, target = self.kernel, self.access.tensor, self.kernel.targets[0]
-        shape = [
-            integer(self.sides[d].apart * self.sides[d].elements) if d in self.sides else e
-            for d, e in enumerate(tensor.shape)
-        ]
-        padded = Tensor(f"{tensor.name}'", tensor.dtype, tuple(shape))
-        domain = tuple(Index(f"i{d}", e) for d, e in enumerate(shape))
+        padded = Tensor(f"{tensor.name}'", tensor.dtype, self.shape)
+        domain = tuple(Index(f"i{d}", e) for d, e in enumerate(self.shape))
         yield map_to(_at(padded, domain), domain, self._element(domain), kernel)
 
-        images = {s.own: s.images for s in self.sides.values()}
-        inside = {s.own: Index(s.own.name, integer(s.results)) for s in self.sides.values()}
         places = list[Expr]()
         for d, subscript in enumerate(self.access.subscripts):
             side = self.sides.get(d)
-            places += [subscript.index] if side is None else side.place(inside[side.own])
-            places += [] if side is None else [images[side.own]]
+            places += [subscript.index] if side is None else [side.element, side.image]
         seen = _split(padded, {d: s.elements for d, s in self.sides.items()})
         read = _at(seen, places, self.access.span)
 
+        by_own: dict[Expr, _Side] = {s.line.own: s for s in self.sides.values()}
         own = [s.index for s in target.subscripts]
-        results = {d: inside[i] for d, i in enumerate(own) if isinstance(i, Index) and i in inside}
-        counts = [
-            integer(s.apart * s.results) if (s := self._side_of(i)) else e
-            for i, e in zip(own, target.tensor.shape, strict=True)
-        ]
-        whole = Tensor(f"{target.tensor.name}'", target.dtype, tuple(counts))
-        made = _split(whole, {d: extent(i) for d, i in results.items()})
-        kept = [x for i in own for x in ((inside[i], images[i]) if i in images else (i,))]
+        among = {d: by_own[i] for d, i in enumerate(own) if i in by_own}
+        shape = (
+            integer(among[d].apart * extent(among[d].result)) if d in among else e
+            for d, e in enumerate(target.tensor.shape)
+        )
+        whole = Tensor(f"{target.tensor.name}'", target.dtype, tuple(shape))
+        made = _split(whole, {d: extent(s.result) for d, s in among.items()})
+        kept = list[Expr]()
+        for i in own:
+            kept += [by_own[i].result, by_own[i].image] if i in by_own else [i]
+        inside = (by_own[i].result if i in by_own else i for i in kernel.domain)
         views |= {seen: padded, made: whole}
         yield replace(
             kernel,
             targets=(_at(made, kept, target.span),),
-            domain=(*images.values(), *(inside.get(i, i) for i in kernel.domain)),
+            domain=(*(s.image for s in self.sides.values()), *inside),
             values=tuple(
                 rebuild(v, lambda x: read if x == self.access else x) for v in kernel.values
             ),
         )
         yield map_to(target, kernel.domain, _at(whole, own), kernel)
 
-    def _side_of(self, own: Expr) -> _Side | None:
-        return next((s for s in self.sides.values() if s.own is own), None)
-
     def _element(self, domain: Sequence[Index]) -> Expr:
         """What an element of the copy is: zero where there is none."""
         places, tests = list[Expr](), list[Expr]()
         for d, i in enumerate(domain):
             side = self.sides.get(d)
-            first = 0 if side is None else side.begin
+            first = 0 if side is None else side.line.first
             place = shapes.add(i, integer(first))
             if first < 0:
                 tests.append(Binary("ge", place, ZERO))
-            if side is not None and extent(i) + first > side.size:
-                tests.append(Binary("lt", place, integer(side.size)))
+            if side is not None and extent(i) + first > side.line.size:
+                tests.append(Binary("lt", place, integer(side.line.size)))
             places.append(place)
         element = _at(self.access.tensor, places, self.access.span)
         if not tests:
@@ -216,18 +203,15 @@ def _find(kernel: Reduce, constant: Container[Tensor]) -> _Found | None:
     read = [f for f in factors if isinstance(f, Access) and f.tensor not in constant]
     others = [f for f in factors if not any(f is x for x in read)]
     known = all(a.tensor in constant for a in accesses(*others))
-    if (
-        not kernel.values[0].dtype.is_real
-        or len(read) != 1
-        or not known
-        or accesses(*(s.index for s in read[0].subscripts))
-    ):
+    if not kernel.values[0].dtype.is_real or len(read) != 1 or not known:
+        return None
+    if accesses(*(s.index for s in read[0].subscripts)):
         return None
     (access,) = read
     shape = [shapes.as_int(e) or 0 for e in access.tensor.shape]
     pairs = enumerate(zip(access.subscripts, shape, strict=True))
     sides = {d: side for d, (s, n) in pairs if (side := _side(s, n, kernel)) is not None}
-    own, terms = {s.own for s in sides.values()}, {s.term for s in sides.values()}
+    own, terms = ({s.line.own for s in sides.values()}, {s.line.term for s in sides.values()})
     if len(sides) != 2 or len(own) != 2 or len(terms) != 2:
         return None
     beside = [s for d, s in enumerate(access.subscripts) if d not in sides]
@@ -245,14 +229,12 @@ def _find(kernel: Reduce, constant: Container[Tensor]) -> _Found | None:
 
 
 def _side(subscript: Subscript, size: int, kernel: Reduce) -> _Side | None:
-    factors, first = shapes.affine(subscript.index) or ({}, 0)
-    own = [i for i in factors if i in kernel.domain]
-    terms = [i for i in factors if i in kernel.reduced]
-    if not len(own) == len(terms) == 1 or len(factors) != 2 or factors[own[0]] != 1:
+    line = line_of(subscript, size, kernel)
+    if line is None:
         return None
-    apart = factors[terms[0]]
-    if abs(apart) < _LEAST_APART or extent(terms[0]) not in (2, 3):
+    step, apart = (line.place(*to) - line.place(0, 0) for to in ((1, 0), (0, 1)))
+    apart, count = abs(apart), extent(line.own)
+    if step != 1 or not _LEAST_APART <= apart < count or extent(line.term) not in (2, 3):
         return None
-    if not isinstance(subscript.rule, Skip | None) or extent(own[0]) <= abs(apart):
-        return None
-    return _Side(own[0], terms[0], abs(apart), first, apart < 0, size)
+    image = Index(f"{line.own.name}.image", integer(apart))
+    return _Side(line, apart, image, Index(line.own.name, integer(-(-count // apart))))
