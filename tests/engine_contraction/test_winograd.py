@@ -404,6 +404,14 @@ def test_others_take_longer_than_estimated_with_two_units_of_32_bytes() -> None:
         assert isinstance(chosen, Winograd) == fewer
 
 
+def test_memory_is_earned_without_what_others_take_longer() -> None:
+    """Sums of filters that are kept: 1 MB more for 8 percent of one image; eight are worth it."""
+    for batch in (1, 8):
+        case = convolution(batch, (192, 192), (28, 28), 3, pad=1, stride=2)
+        chosen = choose(case.kernel, {}, ZEN3, case.constant)
+        assert isinstance(chosen, Winograd) == (batch == 8)
+
+
 def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:
     case = convolution(1, (512, 512), (14, 14), 3, pad=1, groups=32)
     for target in (HALVES, replace(HALVES, cpu="skylake-avx512")):

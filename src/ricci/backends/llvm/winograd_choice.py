@@ -22,7 +22,8 @@ from .winograd_plan import WinogradPlan, in_tiles, with_tile
 _OTHERS, _OTHERS_SHORT = {False: 1.0, True: 1.09}, 1.08
 """How many times as long as they are estimated other ways take, by whether a core is wide: twelve
 layers of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products; and where two
-units compute vectors of 32 bytes at most: 38 layers 1.08 to 1.5, beside 0.95 to 1.5."""
+units compute vectors of 32 bytes at most: 38 layers 1.08 to 1.5, beside 0.95 to 1.5. Memory has to
+be earned without that there."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -82,7 +83,7 @@ def choose_winograd(
     if form.words is not None or not target.winograd:
         return None
     short = not target.long and not target.narrow
-    most *= _OTHERS_SHORT if short else _OTHERS[target.wide]
+    others = _OTHERS_SHORT if short else _OTHERS[target.wide]
     found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
@@ -92,7 +93,7 @@ def choose_winograd(
         for s, w, cycles in _ways(f, side, strides, target):
             kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
             price = _more(w) / (_MEMORY_HALVES if target.halves else _MEMORY)
-            if cycles + price < most:
+            if cycles + price < most * (1.0 if short and price else others):
                 counted = cycles + price if target.halves else cycles * kept
                 found.append((counted, len(found), s))
     return min(found)[2] if found else None
