@@ -26,7 +26,7 @@ demo: $(STAMPS)/demo
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMPS)/test
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 lint: $(STAMPS)/lint
 	$(BIN)/ruff check .

@@ -270,7 +270,7 @@ def anywhere(monkeypatch: pytest.MonkeyPatch) -> list[Stretch]:
 
 def test_networks_give_the_same_numbers(anywhere: list[Stretch]) -> None:
     """Also of an array that is not row-major, with strides of its own or copied."""
-    for seed in range(24):
+    for seed in range(15):
         network = Network(seed)
         network.batch = 2 + seed % 5
         model = network.model()
@@ -283,7 +283,7 @@ def test_networks_give_the_same_numbers(anywhere: list[Stretch]) -> None:
             runs.append(compile_graph(model.graph, model.variables, strided=True))
         for run in runs:
             np.testing.assert_allclose(run(turned), expected, 2e-4, 2e-5, err_msg=f"{seed}")
-    assert len(anywhere) > 24 and {s.items for s in anywhere} >= {1, 2, 3}
+    assert len(anywhere) > 15 and {s.items for s in anywhere} >= {1, 2, 3}
 
 
 def _all(results: Any) -> Sequence[np.ndarray]:

@@ -112,13 +112,13 @@ def test_items_that_depend_on_others_or_on_their_numbers(result: str, text: str)
 @pytest.mark.usefixtures("anyhow")
 def test_networks_give_the_same_numbers() -> None:
     count = 0
-    for seed in range(24):
+    for seed in range(15):
         network = Network(seed)
         network.batch, network.bound = "n", "|9"
         model = network.model()
         count += is_by_items(model)
         check(model, network.channels, network.size, network.size)
-    assert count == 24
+    assert count == 15
 
 
 ROWS = """

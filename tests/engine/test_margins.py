@@ -132,7 +132,7 @@ def test_what_is_left_whole(case: Convolution) -> None:
 def test_random_convolutions() -> None:
     """Also where a window has no term at all."""
     parts, r = 0, random.Random(0)
-    for _ in range(60):
+    for _ in range(40):
         rank = r.choice([1, 2, 2, 2, 3])
         size = tuple(r.choice([1, 2, 5, 9, 12]) for _ in range(rank))
         extents = tuple(r.choice([1, 2, 3, 3, 4]) for _ in range(rank))
@@ -147,7 +147,7 @@ def test_random_convolutions() -> None:
         )  # fmt: skip
         case.check()
         parts += len(terms_of(case.model())) > 1
-    assert parts > 25
+    assert parts > 16
 
 
 CORRELATION = """

@@ -47,7 +47,8 @@ def error(case: Case, schedule: Contraction, target: Target) -> float:
     arrays[case.target] = np.full(shape_of(case.target), 7, case.target.dtype.numpy())
     native = Native(follow(case.kernel, schedule, {}, target, case.constant), arrays, target)
     native.run(2)
-    x, w = (arrays[t].astype(np.longdouble) for t in case.inputs)
+    exact = np.float64 if case.target.dtype is DType.FLOAT32 else np.longdouble
+    x, w = (arrays[t].astype(exact) for t in case.inputs)
     wanted, found = x @ w, native.array(case.target)
     if found.shape != wanted.shape:
         found = found.T

@@ -132,7 +132,7 @@ def check_random(kind: type[Small], seed: int, each: int) -> list[WinogradPlan]:
 
 
 def test_random_convolutions() -> None:
-    plans = [plan for seed in range(180) for plan in check_random(Small, seed, 2)]
+    plans = [plan for seed in range(180) for plan in check_random(Small, seed, 1 + seed % 2)]
     assert len(plans) > 60
     assert {(p.line.taps, p.row.taps) for p in plans} == {(2, 2), (2, 3), (3, 2), (3, 3)}
     for turned in (True, False):  # vectors along channels, and along rows
@@ -162,7 +162,7 @@ def test_random_convolutions() -> None:
 
 
 def test_random_convolutions_of_more_terms() -> None:
-    plans = [plan for seed in range(120) for plan in check_random(Long, seed, 1)]
+    plans = [plan for seed in range(90) for plan in check_random(Long, seed, 1)]
     assert {(p.line.unit, p.row.unit) for p in plans} == {(1, 1), (1, 2), (2, 1), (2, 2)}
     assert all(plan.along_channels for plan in plans if plan.row.unit > 1)
     assert any((plan.line.unit > 1 and plan.line.flipped) for plan in plans)

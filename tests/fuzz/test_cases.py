@@ -30,7 +30,7 @@ def test_undamaged_programs_compose(program) -> None:
 @pytest.mark.parametrize("kind", MAKERS)
 def test_cases_succeed_or_are_rejected(kind: str) -> None:
     found: Counter[bool] = Counter()
-    for seed in range(60):
+    for seed in range(40):
         case = make_case(kind, seed, programs())
         outcome = run_here(case)
         assert not outcome.bug, f"{kind} {seed}: {outcome.bug}\n{outcome.trace}"

@@ -214,13 +214,13 @@ def test_loop_until_a_condition(x: float) -> None:
 def test_random_control() -> None:
     """Loops whose number of steps nothing bounds are errors."""
     checked = 0
-    for seed in range(60):
+    for seed in range(40):
         program = control_programs.random_control(seed)
         try:
             checked += check_gradients(program.graph, _moved(program)) > 0
         except Error as problem:
             assert "has no bound" in str(problem), seed
-    assert checked > 40
+    assert checked > 26
 
 
 def test_program_is_readable() -> None:
