@@ -185,10 +185,23 @@ def test_steps_in_a_turn(words: Words, steps: int) -> None:
     assert products == 8 * steps + 8 * (steps > 1)
 
 
-@pytest.mark.parametrize(("words", "turn", "steps"), [(Words("pmaddwd"), 2, 2), (None, 4, 4)])
-def test_steps_of_windows_in_a_turn(words: Words | None, turn: int, steps: int) -> None:
-    """Words are done no more at once than the tile is given; numbers as divide the loop."""
-    places, loops = (0, 8, 16, 24), ((3, 64, 64), (8, 1, 16))
+@pytest.mark.parametrize(
+    ("words", "extent", "turn", "steps"),
+    [
+        (Words("pmaddwd"), 8, 2, 2),
+        (None, 8, 4, 8),
+        (None, 11, 4, 4),
+        (None, 12, 4, 4),
+        (None, 15, 4, 5),
+        (None, 13, 4, 4),
+    ],
+)
+def test_steps_of_windows_in_a_turn(
+    words: Words | None, extent: int, turn: int, steps: int
+) -> None:
+    """Words are done no more at once than the tile is given; numbers all of a short loop, or as
+    many as divide it."""
+    places, loops = (0, 8, 16, 24), ((3, 64, 64), (extent, 1, 16))
     given = (DType.INT32, 8, places, 2, 8, loops, 16, 15)
     assert WindowTile(*given, words=words, turn=turn).unrolled == steps
     assert WindowTile(*given, words=words).unrolled == 1

@@ -22,7 +22,7 @@ from ricci.diagnostics import Error
 from ricci.dtypes import DType
 from ricci.ir.nodes import Const, Expr, Index, Skip, Subscript, Tensor
 
-from .cases import Case, at, binary, index, shape_of, size_of, summed, tensor
+from .cases import Case, at, binary, convolution, index, shape_of, size_of, summed, tensor
 from .native import Native
 from .oracle import reduce
 from .test_random import narrow
@@ -192,6 +192,19 @@ def check_random(seed: int, each: int) -> list[WindowPlan]:
     if best is not None:
         compare(case, best, strides, target)
     return [plan for _, plan in chosen]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("extent", [5, 7, 9, 11, 13])
+def test_long_windows_in_short_vectors(extent: int, stride: int) -> None:
+    """All steps of the innermost loop at once, some of them with others left over, or equal ones;
+    those of neighbouring rows read the same elements."""
+    case = convolution(2, (3, 24), (extent + 3, 40), extent, stride=stride, pad=extent // 2)
+    target = narrow(HOST, 32)
+    ways = [(s, p) for s, p in prepared(case, {}, target, random.Random(0)) if s.rows < 7]
+    assert len(ways) > 3
+    for schedule, _ in ways[:8]:
+        compare(case, schedule, {}, target)
 
 
 def test_random_convolutions() -> None:

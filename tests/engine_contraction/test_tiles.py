@@ -14,6 +14,7 @@ from ricci.backends.llvm.contraction_tiles import tiles
 from ricci.backends.llvm.jit import assembly
 from ricci.backends.llvm.microkernel import Tile, call_tile, declarations, write_tile
 from ricci.backends.llvm.tile_step import steps_in_turn, vectors_ahead
+from ricci.backends.llvm.window_tile import WindowTile
 from ricci.dtypes import DType
 
 from ..engine.assembly import Loop, innermost
@@ -47,6 +48,30 @@ def test_sums_stay_in_registers(rows: int, vectors: int, kind: Rows) -> None:
     found = [x for x in loops(rows, vectors, kind) if x.count(PRODUCT)]
     assert {x.count(PRODUCT) % (rows * vectors) for x in found} == {0}
     assert all(not x.spills for x in found)
+
+
+@pytest.mark.parametrize("extent", [3, 7, 11])
+@pytest.mark.parametrize("apart", [1, 2, 100])
+@pytest.mark.parametrize(("rows", "vectors"), SHAPES)
+def test_sums_of_windows_stay_in_registers(
+    rows: int, vectors: int, apart: int, extent: int
+) -> None:
+    """Rows are a few elements apart: steps of a turn meet those of others, and read them again."""
+    lanes = SHORT.lanes(FLOAT32)
+    tile = WindowTile(
+        FLOAT32, lanes, tuple(range(0, rows * apart, apart)), vectors, lanes,
+        ((3, 5000, 7 * extent * vectors * lanes), (7, 229, extent * vectors * lanes),
+         (extent, 1, vectors * lanes)),
+        vectors * lanes, SHORT.registers, turn=steps_in_turn(rows, vectors, SHORT),
+    )  # fmt: skip
+    call = tile.call("%a", "%b", "%c", "%n", "%first")
+    text = "\n".join(sorted(tile.declarations())) + "\n" + tile.text()
+    text += "define void @use(ptr %a, ptr %b, i64 %n, ptr %c, i1 %first) {\n"
+    found = innermost(assembly(f"{text}  {call}\n  ret void\n}}\n", SHORT))
+    found = [x for x in found if x.count(PRODUCT)]
+    steps = tile.unrolled
+    assert [x.count(PRODUCT) for x in found] == [steps * rows * vectors]
+    assert not found[0].spills
 
 
 @pytest.mark.parametrize("kind", ["packed", "in place"])

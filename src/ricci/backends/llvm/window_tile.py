@@ -3,8 +3,10 @@
 c[i][j] (+)= sum over k0, k1, ... of  a[places[i] + k0 * a0 + k1 * a1 ..] * v[k0 * v0 .. + j]
 
 A tile that leaves registers free does several steps of its innermost loop at once: the end of a
-step costs about two cycles, which a few multiply-adds do not hide. Long sums are cut in stretches
-that are added up in memory: a sum of many terms one by one loses more bits.
+step costs about two cycles, which a few multiply-adds do not hide. So does one that leaves none,
+where these cycles count (`tile_step.steps_in_turn`): then each step reads its own elements. Long
+sums are cut in stretches that are added up in memory: a sum of many terms one by one loses more
+bits.
 """
 
 from __future__ import annotations
@@ -20,8 +22,16 @@ from .words import Words
 Loops = tuple[tuple[int, int, int], ...]
 """Extents of loops over k and the steps of both operands, the outermost first."""
 
-STRETCH = 144
-"""Terms that are added one by one, about."""
+STRETCH = 150
+"""Terms that are added one by one, about: three times seven by seven."""
+_APART = 'call void asm sideeffect "", "~{memory}"()'
+"""No instruction; but what is in memory may be another afterwards, so each step reads its own
+elements."""
+_AT_ONCE = 8
+"""Steps of a loop that are done at once, at most, if they are all of it: with more, LLVM does not
+keep sums in registers."""
+_IN_TURN = 4
+"""Steps that are done at once of a longer loop which has no equal parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,28 @@ class WindowTile:
         """How many steps of the innermost loop are done at once; they may share elements of the
         broadcast operand, which then stay in registers."""
         extent = self.loops[-1][0]
+        if len(self.loops) == 1:
+            return 1
+        if self.by_itself and extent <= _AT_ONCE:
+            return extent
         held = (len(self.places) + 2) * (self.vectors + 1) - 2
-        most = 5 if self.words is None and self.turn > 1 else self.turn
-        for steps in (5, 4, 3, 2) if len(self.loops) > 1 else ():
+        most = 5 if self.by_itself else self.turn
+        for steps in (5, 4, 3, 2):
             if extent % steps == 0 and (steps <= most or held + steps <= self.registers):
                 return steps
-        return 1
+        return _IN_TURN if self.by_itself else 1
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether there is no register in which an element could stay from a step to the next."""
+        return self.words is None and self.turn > 1
+
+    @property
+    def meets_again(self) -> bool:
+        """Whether steps that are done at once read the same elements."""
+        a_step = self.loops[-1][1]
+        read = {p + k * a_step for p in self.places for k in range(self.unrolled)}
+        return len(read) < len(self.places) * self.unrolled
 
     @property
     def stretches(self) -> int:
@@ -118,6 +144,7 @@ class _Writer:
         self.cells = [(i, j) for i in range(len(t.places)) for j in range(t.vectors)]
         self.step = t.step
         self.stretches = t.stretches
+        self.is_apart = t.by_itself and t.meets_again
 
     def _add(self, *lines: str) -> None:
         self.lines += [x if x.endswith(":") else f"  {x}" for x in lines]
@@ -189,12 +216,12 @@ class _Writer:
         is_last = level == len(self.tile.loops) - 1
         step = self.tile.unrolled if is_last else 1
         if is_last and level and step == extent:
-            return self._steps(a, v, sums, step, f"x{n}")
+            return self._steps(a, v, sums, range(step), f"x{n}")
         carried = [f"%s{n}.{k}" for k in range(len(sums))]
         self._enter(n, before, a, v)
         at = len(self.lines)
         if is_last:
-            after = self._steps(f"%a{n}", f"%v{n}", carried, step, f"e{n}")
+            after = self._steps(f"%a{n}", f"%v{n}", carried, range(step), f"e{n}")
         else:
             after = self._loop(level + 1, f"l{n}", f"%a{n}", f"%v{n}", carried)
             self._add(f"br label %e{n}", f"e{n}:")
@@ -203,14 +230,21 @@ class _Writer:
             for own, old, new in zip(carried, sums, after, strict=True)
         ]
         self.lines[at:at] = phis
-        self._leave(n, a_step, v_step, step, str(extent) if level else "%count", f"x{n}")
+        rest = extent % step
+        end = str(extent - rest) if level else "%count"
+        self._leave(n, a_step, v_step, step, end, f"r{n}" if rest else f"x{n}")
+        if rest:
+            left = range(step, step + rest)
+            after = self._steps(f"%a{n}", f"%v{n}", after, left, f"x{n}")
         return after
 
-    def _steps(self, a: str, v: str, sums: list[str], count: int, then: str) -> list[str]:
+    def _steps(self, a: str, v: str, sums: list[str], steps: range, then: str) -> list[str]:
         """Some steps of the innermost loop, and a jump to a new block."""
         _, a_step, v_step = self.tile.loops[-1]
-        for k in range(count):
+        for k in steps:
             offsets = (k * a_step, k * v_step)
+            if k > steps.start and self.is_apart:
+                self._add(_APART)
             lines, sums = self.step.lines(str(k), a, v, sums, offsets, self.step.plain_load)
             self._add(*lines)
         self._add(f"br label %{then}", f"{then}:")
