@@ -74,8 +74,9 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
 def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool, turns: int = 1) -> bool:
     """Whether results are to be written past the caches: they are more than a cache holds, and the
     vectors of them lie at multiples of their size. Columns are stored from multiples of the lanes
-    on; `whole_rows` says whether rows are, where vectors lie along these; `turns` is as in
-    `turns_of`."""
+    on; `whole_rows` says whether rows are, where vectors lie along these, and lines of them one
+    after the other: a part of a line that is written by itself takes as long as all of it. `turns`
+    is as in `turns_of`."""
     target = plan.form.kernel.targets[0]
     side, other, whole = plan.vector, plan.broadcast, True
     if plan.across:

@@ -76,8 +76,9 @@ class ContractionWriter:
         self.broadcast, self.vector = self.sides = sides_of(plan, strides)
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
-        whole_rows = plan.rows % plan.lanes == 0
         self.turns = turns_of(plan, strides)
+        is_line = plan.rows * self.turns * self.bytes % LINE == 0
+        whole_rows = is_line and plan.rows % plan.lanes == 0
         past = goes_past(plan, strides, frame, whole_rows, self.turns)
         self.past = self.result_step is None and past
         self.gathers = gathers(plan, strides)
