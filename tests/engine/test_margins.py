@@ -129,6 +129,15 @@ def test_what_is_left_whole(case: Convolution) -> None:
 
 
 @pytest.mark.usefixtures("anyhow")
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "extent"), [((8, 64), 5), ((8, 64), 7), ((12, 64), 9), ((5, 8), 5)]
+)
+def test_one_column_over_one_channel(size: tuple[int, int], extent: int, batch: int) -> None:
+    """The only loop over terms is one that leaves out those that are outside."""
+    Convolution(size, (16, 1, extent, 1), (extent // 2, 0), batch=batch).check()
+
+
 def test_random_convolutions() -> None:
     """Also where a window has no term at all."""
     parts, r = 0, random.Random(0)

@@ -199,8 +199,8 @@ def test_steps_in_a_turn(words: Words, steps: int) -> None:
 def test_steps_of_windows_in_a_turn(
     words: Words | None, extent: int, turn: int, steps: int
 ) -> None:
-    """Words are done no more at once than the tile is given; numbers all of a short loop, or as
-    many as divide it."""
+    """Words are done no more at once than the tile is given; numbers all of a short loop, as many
+    as divide a longer one, or else four."""
     places, loops = (0, 8, 16, 24), ((3, 64, 64), (extent, 1, 16))
     given = (DType.INT32, 8, places, 2, 8, loops, 16, 15)
     assert WindowTile(*given, words=words, turn=turn).unrolled == steps

@@ -197,8 +197,8 @@ def check_random(seed: int, each: int) -> list[WindowPlan]:
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("extent", [5, 7, 9, 11, 13])
 def test_long_windows_in_short_vectors(extent: int, stride: int) -> None:
-    """All steps of the innermost loop at once, some of them with others left over, or equal ones;
-    those of neighbouring rows read the same elements."""
+    """Steps of the innermost loop are all done at once, or some of them, with others left over or
+    not; neighbouring rows read the same elements."""
     case = convolution(2, (3, 24), (extent + 3, 40), extent, stride=stride, pad=extent // 2)
     target = narrow(HOST, 32)
     ways = [(s, p) for s, p in prepared(case, {}, target, random.Random(0)) if s.rows < 7]

@@ -50,7 +50,7 @@ def test_sums_stay_in_registers(rows: int, vectors: int, kind: Rows) -> None:
     assert all(not x.spills for x in found)
 
 
-@pytest.mark.parametrize("extent", [3, 7, 11])
+@pytest.mark.parametrize("extent", [3, 7, 11, 13])
 @pytest.mark.parametrize("apart", [1, 2, 100])
 @pytest.mark.parametrize(("rows", "vectors"), SHAPES)
 def test_sums_of_windows_stay_in_registers(

@@ -77,7 +77,8 @@ class ContractionWriter:
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
         self.turns = turns_of(plan, strides)
-        is_line = plan.rows * self.turns * self.bytes % LINE == 0
+        stored = width(self.kernel.targets[0].tensor.dtype)
+        is_line = plan.rows * self.turns * stored % LINE == 0
         whole_rows = is_line and plan.rows % plan.lanes == 0
         past = goes_past(plan, strides, frame, whole_rows, self.turns)
         self.past = self.result_step is None and past

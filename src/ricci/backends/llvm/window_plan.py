@@ -535,7 +535,10 @@ def _in_stretches(
     short one with a part of the long one innermost: the end of a loop costs cycles, and so does a
     stretch of few terms."""
     loops = _in_order(form, steps, first)
-    before, (outer, *others) = loops[: first is not None], loops[first is not None :]
+    before, rest = loops[: first is not None], loops[first is not None :]
+    if not rest:
+        return form, loops
+    outer, *others = rest
     most = STRETCH // size(others)
     lengths = (n for n in range(most, 0, -1) if extent_of(outer) % n == 0)
     length = next(lengths, 1)

@@ -3,8 +3,8 @@
 c[i][j] (+)= sum over k0, k1, ... of  a[places[i] + k0 * a0 + k1 * a1 ..] * v[k0 * v0 .. + j]
 
 A tile that leaves registers free does several steps of its innermost loop at once: the end of a
-step costs about two cycles, which a few multiply-adds do not hide. So does one that leaves none,
-where these cycles count (`tile_step.steps_in_turn`): then each step reads its own elements. Long
+step costs about two cycles, which a few multiply-adds do not hide. Where these cycles count
+(`tile_step.steps_in_turn`) others do so, too: then each step reads its own elements. Long
 sums are cut in stretches that are added up in memory: a sum of many terms one by one loses more
 bits.
 """
@@ -26,7 +26,7 @@ STRETCH = 150
 """Terms that are added one by one, about: three times seven by seven."""
 _APART = 'call void asm sideeffect "", "~{memory}"()'
 """No instruction; but what is in memory may be another afterwards, so each step reads its own
-elements."""
+elements. (They are arguments that nobody writes to: passes that look at that are not run.)"""
 _AT_ONCE = 8
 """Steps of a loop that are done at once, at most, if they are all of it: with more, LLVM does not
 keep sums in registers."""
@@ -58,31 +58,33 @@ class WindowTile:
 
     @property
     def unrolled(self) -> int:
-        """How many steps of the innermost loop are done at once; they may share elements of the
-        broadcast operand, which then stay in registers."""
+        """How many steps of the innermost loop are done at once. Where that is because registers
+        are left, steps share elements of the broadcast operand, which stay there."""
         extent = self.loops[-1][0]
         if len(self.loops) == 1:
             return 1
-        if self.by_itself and extent <= _AT_ONCE:
+        if self.in_turns and extent <= _AT_ONCE:
             return extent
         held = (len(self.places) + 2) * (self.vectors + 1) - 2
-        most = 5 if self.by_itself else self.turn
+        most = 5 if self.in_turns else self.turn
         for steps in (5, 4, 3, 2):
             if extent % steps == 0 and (steps <= most or held + steps <= self.registers):
                 return steps
-        return _IN_TURN if self.by_itself else 1
+        return _IN_TURN if self.in_turns else 1
 
     @property
-    def by_itself(self) -> bool:
-        """Whether there is no register in which an element could stay from a step to the next."""
+    def in_turns(self) -> bool:
+        """Whether steps are done at once however many registers are left."""
         return self.words is None and self.turn > 1
 
     @property
-    def meets_again(self) -> bool:
-        """Whether steps that are done at once read the same elements."""
-        a_step = self.loops[-1][1]
+    def is_apart(self) -> bool:
+        """Whether LLVM is to keep such steps apart: it would spill sums where one reads elements
+        that another has read, and where steps are left over behind the loop."""
+        extent, a_step, _ = self.loops[-1]
         read = {p + k * a_step for p in self.places for k in range(self.unrolled)}
-        return len(read) < len(self.places) * self.unrolled
+        meets = len(read) < len(self.places) * self.unrolled
+        return self.in_turns and (meets or extent % self.unrolled > 0)
 
     @property
     def stretches(self) -> int:
@@ -144,7 +146,7 @@ class _Writer:
         self.cells = [(i, j) for i in range(len(t.places)) for j in range(t.vectors)]
         self.step = t.step
         self.stretches = t.stretches
-        self.is_apart = t.by_itself and t.meets_again
+        self.is_apart = t.is_apart
 
     def _add(self, *lines: str) -> None:
         self.lines += [x if x.endswith(":") else f"  {x}" for x in lines]

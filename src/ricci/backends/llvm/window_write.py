@@ -77,7 +77,8 @@ class _Writer:
         self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
         mark_written(self.frame, self.form)
         self.panels = sides_of(self.plan, strides)[1] if w.prepared else None
-        is_line = self.plan.lanes * self.bytes == LINE  # the rest of one comes with other tiles
+        stored = width(self.form.kernel.targets[0].tensor.dtype)
+        is_line = self.plan.lanes * stored == LINE  # the rest of one comes with other tiles
         whole_rows = w.gathers and is_line and w.length(w.row) % self.plan.lanes == 0
         self.past = goes_past(self.plan, strides, self.frame, whole_rows)
         self.tiles: dict[str, WindowTile] = {}
