@@ -128,7 +128,6 @@ def test_what_is_left_whole(case: Convolution) -> None:
     case.check()
 
 
-@pytest.mark.usefixtures("anyhow")
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize(
     ("size", "extent"), [((8, 64), 5), ((8, 64), 7), ((12, 64), 9), ((5, 8), 5)]
@@ -138,6 +137,7 @@ def test_one_column_over_one_channel(size: tuple[int, int], extent: int, batch: 
     Convolution(size, (16, 1, extent, 1), (extent // 2, 0), batch=batch).check()
 
 
+@pytest.mark.usefixtures("anyhow")
 def test_random_convolutions() -> None:
     """Also where a window has no term at all."""
     parts, r = 0, random.Random(0)
