@@ -71,6 +71,11 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
     return step if isinstance(step, int) else None
 
 
+def is_whole_lines(plan: Plan, count: int) -> bool:
+    """Whether so many contiguous results are whole lines."""
+    return count * width(plan.form.kernel.targets[0].tensor.dtype) % LINE == 0
+
+
 def goes_past(plan: Plan, strides: Strides, frame: Frame, whole_rows: bool, turns: int = 1) -> bool:
     """Whether results are to be written past the caches: they are more than a cache holds, and the
     vectors of them lie at multiples of their size. Columns are stored from multiples of the lanes

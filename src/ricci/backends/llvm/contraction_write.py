@@ -12,6 +12,7 @@ from .contraction_results import (
     call_results,
     call_results_of,
     goes_past,
+    is_whole_lines,
     one_run,
     result_step,
     write_results,
@@ -77,9 +78,7 @@ class ContractionWriter:
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
         self.turns = turns_of(plan, strides)
-        stored = width(self.kernel.targets[0].tensor.dtype)
-        is_line = plan.rows * self.turns * stored % LINE == 0
-        whole_rows = is_line and plan.rows % plan.lanes == 0
+        whole_rows = plan.rows % plan.lanes == 0 and is_whole_lines(plan, plan.rows * self.turns)
         past = goes_past(plan, strides, frame, whole_rows, self.turns)
         self.past = self.result_step is None and past
         self.gathers = gathers(plan, strides)

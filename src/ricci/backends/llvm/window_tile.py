@@ -30,8 +30,6 @@ elements. (They are arguments that nobody writes to: passes that look at that ar
 _AT_ONCE = 8
 """Steps of a loop that are done at once, at most, if they are all of it: with more, LLVM does not
 keep sums in registers."""
-_IN_TURN = 4
-"""Steps that are done at once of a longer loop which has no equal parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class WindowTile:
     words: Words | None = None
     """How elements are multiplied that hold several factors each."""
     turn: int = 1
-    """If more than one, several steps are done at once though all registers are used."""
+    """If more than one, so many steps or some others are done at once though all registers are
+    used."""
 
     @property
     def unrolled(self) -> int:
@@ -70,7 +69,7 @@ class WindowTile:
         for steps in (5, 4, 3, 2):
             if extent % steps == 0 and (steps <= most or held + steps <= self.registers):
                 return steps
-        return _IN_TURN if self.in_turns else 1
+        return self.turn if self.in_turns else 1
 
     @property
     def in_turns(self) -> bool:

@@ -9,7 +9,13 @@ from contextlib import contextmanager
 from ...ir.nodes import Index
 from ...records import dataclass
 from . import contraction_transpose as transpose
-from .contraction_results import call_results_of, goes_past, write_results_of, write_turning
+from .contraction_results import (
+    call_results_of,
+    goes_past,
+    is_whole_lines,
+    write_results_of,
+    write_turning,
+)
 from .contraction_sides import aligned, batch_places, element, mark_written, sides_of, write_prepare
 from .contraction_space import (
     Places,
@@ -77,9 +83,8 @@ class _Writer:
         self.scalar, self.bytes = scalar_type(self.form.dtype), width(self.form.dtype)
         mark_written(self.frame, self.form)
         self.panels = sides_of(self.plan, strides)[1] if w.prepared else None
-        stored = width(self.form.kernel.targets[0].tensor.dtype)
-        is_line = self.plan.lanes * stored == LINE  # the rest of one comes with other tiles
-        whole_rows = w.gathers and is_line and w.length(w.row) % self.plan.lanes == 0
+        lanes = self.plan.lanes  # what is left of a line comes with other tiles
+        whole_rows = w.gathers and w.length(w.row) % lanes == 0 and is_whole_lines(w.plan, lanes)
         self.past = goes_past(self.plan, strides, self.frame, whole_rows)
         self.tiles: dict[str, WindowTile] = {}
         self.results: set[tuple[int, int]] = set()
