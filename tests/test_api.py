@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ricci
+from ricci.cli import main
 from ricci.frontends.skriptnd.attributes import Written
 
 TWO_GRAPHS = """
@@ -227,6 +229,18 @@ def test_one_file_has_its_weights_beside_it(tmp_path: Path) -> None:
     model.variables["net.First.w"] = np.ones(3)
     model.save(tmp_path)
     assert list(ricci.load(tmp_path).variables) == ["main.First.w"]
+
+
+@pytest.mark.parametrize("name", ["", "net.sknd"], ids=["folder", "file"])
+def test_the_command_that_makes_weights(tmp_path: Path, name: str) -> None:
+    """Of a model that lacks them: as it is named in the error."""
+    (tmp_path / (name or "main.sknd")).write_text(TWO_GRAPHS)
+    model = ricci.load(tmp_path / name)
+    with pytest.raises(ricci.Error) as caught:
+        dict(model.variables)
+    found = re.search(r"`ricci (init .*)`", str(caught.value))
+    assert found is not None and main(found[1].split()) == 0
+    assert len(dict(ricci.load(tmp_path / name).variables)) == 1
 
 
 def test_a_folder_without_weights(tmp_path: Path) -> None:

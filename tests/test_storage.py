@@ -221,7 +221,7 @@ def graph(**variables: tuple[DType, tuple[int | Symbol, ...]]) -> Graph:
 
 def read_variables(folder: Path, declared: Graph) -> dict[str, np.ndarray]:
     names = [t.name for t in declared.variables]
-    found = storage.open_tensors(folder, declared.variables, find_files(folder, names))
+    found = storage.open_tensors(folder, declared.variables, find_files(folder, names), folder)
     return {n: v.read() if isinstance(v, Stored) else v for n, v in found.items()}
 
 

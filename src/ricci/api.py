@@ -57,7 +57,7 @@ def load(
     language = _language_of(path)
     if language != "skriptnd":
         return _BUILDERS[language](read_source(path), report, choice, name)
-    store = Store(path, required=True) if path.is_dir() else Store(path.parent)
+    store = Store(path, required=path.is_dir())
     return _load_skriptnd(path, choice, store, name)
 
 

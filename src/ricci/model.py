@@ -36,10 +36,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The folder with the weights, if there is one, and whether they must be there."""
+    """The folder or file that a model is from, if there is one. A folder must have its weights;
+    those of a file may lie beside it."""
 
-    folder: Path | None = None
+    path: Path | None = None
     required: bool = False
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the weights are."""
+        return self.path if self.path is None or self.required else self.path.parent
 
     def bytes(self) -> int:
         """How much the folder holds, in all its files."""
@@ -122,14 +128,15 @@ class Variables(MutableMapping[str, Array]):
 
     def _open(self) -> None:
         absent = [t for name, t in self._tensors.items() if name not in self._values]
-        if self._store.folder is None:
+        folder, path = self._store.folder, self._store.path
+        if folder is None or path is None:
             raise error(
                 "E0704",
                 f"variable `{absent[0].name}` has no value",
                 absent[0].span,
                 help=f"set it: model.variables[{absent[0].name!r}] = array",
             )
-        self._values |= storage.open_tensors(self._store.folder, absent, self._files())
+        self._values |= storage.open_tensors(folder, absent, self._files(), path)
 
     def _check_name(self, name: str) -> None:
         if name not in self._tensors:

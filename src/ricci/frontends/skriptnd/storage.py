@@ -282,9 +282,10 @@ def _unfit(path: Path, finding: str) -> Error:
 
 
 def open_tensors(
-    folder: Path, variables: Iterable[Tensor], files: Mapping[str, Path]
+    folder: Path, variables: Iterable[Tensor], files: Mapping[str, Path], model: Path
 ) -> dict[str, Array | Stored]:
-    """The values of some variables, which are read from these files when they are needed.
+    """The values of some variables of a model, a folder or a file, which are read from these files
+    when they are needed.
 
     Shapes must be exactly as declared. An abstract real or int keeps the width that the file
     has; a concrete type is converted to within its kind, integers at once, since that may fail.
@@ -294,7 +295,7 @@ def open_tensors(
     tensors = list({t.name: t for t in variables}.values())
     missing = [t.name for t in tensors if t.name not in files]
     if missing:
-        raise _missing(folder, missing, len(tensors))
+        raise _missing(folder, missing, len(tensors), model)
     found: dict[str, Array | Stored] = {}
     findings: list[Diagnostic] = []
     for tensor in tensors:
@@ -411,7 +412,7 @@ def _misfit(tensor: Tensor, found: str, declared: str) -> Error:
     )
 
 
-def _missing(folder: Path, names: list[str], total: int) -> Error:
+def _missing(folder: Path, names: list[str], total: int, model: Path) -> Error:
     notes = [f"missing: {variable_path(folder, n).name}" for n in names[:_SHOWN]]
     if len(names) > _SHOWN:
         notes.append(f"and {len(names) - _SHOWN} more")
@@ -421,7 +422,7 @@ def _missing(folder: Path, names: list[str], total: int) -> Error:
         "E0704",
         f"`{folder}` lacks the data of {len(names)} of its {total} variables",
         notes=notes,
-        help=f"`ricci init {folder}` makes random ones, to try the model out",
+        help=f"`ricci init {model}` makes random ones, to try the model out",
     )
 
 
