@@ -53,6 +53,12 @@ def flat_form(access: Access, strides: Strides) -> Linear:
 
 
 @remembered
+def coefficients(access: Access) -> tuple[dict[Index, int], ...]:
+    """Of each subscript the coefficients of its indices; not to be changed."""
+    return tuple([linear(s.index).steps for s in access.subscripts])
+
+
+@remembered
 def merge(indices: Sequence[Index], exprs: Sequence[Expr], strides: Strides) -> Space:
     """The space of some indices, as few groups as all accesses of the expressions allow."""
     indices = [i for i in indices if extent_of(i) > 1]

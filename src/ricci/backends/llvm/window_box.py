@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ...ir import shapes
-from ...ir.nodes import ZERO, Access, Expr, Index, Subscript, Tensor, integer
+from ...ir.nodes import ZERO, Access, Expr, Index, Tensor, integer
 from ...ir.rewrite import Replaceable, free_indices, substitute
 from ...records import dataclass, replace
 from .builder import Builder
 from .contraction_form import Form, Operand, size
-from .contraction_space import Places, flat_form, merge, plus, times
-from .emit_access import extent_of, linear
+from .contraction_space import Places, coefficients, flat_form, merge, plus, times
+from .emit_access import extent_of
 from .emit_types import width
 from .kernels import Strides
 from .packing import Depth, Packing, contiguous_depth, is_plain
@@ -93,7 +93,7 @@ def staged(
     """How an operand is read; what is along vectors, or has guards, is copied."""
     access = access_of(operand)
     outside = {*form.batch, *fixed}
-    box = [_side(s, outside, blocks) for s in access.subscripts]
+    box = [_side(factors, outside, blocks) for factors in coefficients(access)]
     steps = flat_form(access, strides).steps
     if lane is None and is_plain(access) and _is_dense(steps, box, blocks):
         return Staged(access, steps, 0, None, 0, 0)
@@ -127,8 +127,8 @@ _Side = tuple[dict[Index, int], int, int]
 """Of a dimension of a box: the factors of indices, how long it is, and where it begins."""
 
 
-def _side(subscript: Subscript, outside: set[Index], blocks: Sequence[Cut]) -> _Side:
-    factors = {i: f for i, f in linear(subscript.index).steps.items() if i not in outside}
+def _side(factors: dict[Index, int], outside: set[Index], blocks: Sequence[Cut]) -> _Side:
+    factors = {i: f for i, f in factors.items() if i not in outside}
     ends = [f * (length_of(i, blocks) - 1) for i, f in factors.items()]
     low = sum(min(e, 0) for e in ends)
     return factors, sum(map(abs, ends)) + 1, low

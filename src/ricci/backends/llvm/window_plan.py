@@ -19,7 +19,7 @@ from ...ir.rewrite import substitute
 from ...records import dataclass, replace
 from .contraction_form import Form, Operand, size
 from .contraction_plan import MOST_CHUNKS, Plan, is_across, may_prepare, reduced_loops
-from .contraction_space import flat_form
+from .contraction_space import coefficients, flat_form
 from .emit_access import extent_of, is_within, linear, shape_of
 from .emit_types import width
 from .kernels import Strides
@@ -358,30 +358,33 @@ def in_lane_blocks(w: WindowPlan, length: int, target: Target) -> WindowPlan | s
     if isinstance(blocks, str):
         return blocks
     plain = _of_parts(w, (*w.parts, *blocks), target)
-    turned = replace(plain, lanes_first=True)
-    return turned if bytes_brought(turned, target) < bytes_brought(plain, target) else plain
+    here, turned = _brought(plain, target)
+    return plain if here <= turned else replace(plain, lanes_first=True)
 
 
 def bytes_brought(w: WindowPlan, target: Target) -> float:
     """Bytes of panels and rows that are brought to the second cache of a core for all items, those
     that are copied counted for what that takes."""
+    return _brought(w, target)[w.lanes_first]
+
+
+def _brought(w: WindowPlan, target: Target) -> tuple[float, float]:
+    """The same, and that of a plan whose items that follow on one another have the same lanes."""
     size_of, near = width(w.plan.form.dtype), target.l2 // 2
     lanes = -(-extent_of(w.lane) // w.length(w.lane))
     others = w.items // lanes
     panels = size(w.loops) * w.length(w.lane) * size_of
-    points = math.prod(w.length(i) for i in w.plan.broadcast.indices if i not in w.fixed)
     rows = (w.rows.elements or _elements(w)) * size_of
-    copies = 4 if w.rows.packing is not None else 1
-    if w.lanes_first:  # rows come again for every block of lanes
-        again = others if panels + rows > near else 1
-        brought = float(lanes * again * panels + w.items * rows * copies)
-    else:
-        again = others if lanes * panels + rows > near else 1
-        brought = float(lanes * again * panels + others * rows * copies)
+    copied = rows * (4 if w.rows.packing is not None else 1)
+    # rows come again for every block of lanes, if these are first
+    once = lanes * (others if lanes * panels + rows > near else 1) * panels + others * copied
+    again = lanes * (others if panels + rows > near else 1) * panels + w.items * copied
+    farther = 0.0
     if panels > near and not w.in_turns:  # tiles of other rows read them again from farther away
+        points = math.prod(w.length(i) for i in w.plan.broadcast.indices if i not in w.fixed)
         turns = points / (w.plan.rows * w.lines)
-        brought += w.items * panels * max(turns - 1, 0)
-    return brought
+        farther = w.items * panels * max(turns - 1, 0)
+    return once + farther, again + farther
 
 
 def _elements(w: WindowPlan) -> int:
@@ -389,14 +392,11 @@ def _elements(w: WindowPlan) -> int:
     own = {i: w.length(i) for i in w.plan.broadcast.indices if i not in w.fixed}
     own |= {i: extent_of(i) for i in w.loops}
     count = 1
-    for subscript, extent in zip(
-        w.rows.access.subscripts, shape_of(w.rows.access.tensor.shape), strict=True
-    ):
-        factors = {
-            i: f for i, f in (shapes.affine(subscript.index) or ({}, 0))[0].items() if i in own
-        }
-        span = 1 + sum(abs(f) * (own[i] - 1) for i, f in factors.items())
-        count *= min(span, extent, math.prod(own[i] for i in factors))
+    access = w.rows.access
+    for factors, extent in zip(coefficients(access), shape_of(access.tensor.shape), strict=True):
+        lengths = [(abs(f), own[i]) for i, f in factors.items() if i in own]
+        span = 1 + sum([factor * (length - 1) for factor, length in lengths])
+        count *= min(span, extent, math.prod([length for _, length in lengths]))
     return count
 
 
