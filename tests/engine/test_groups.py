@@ -16,6 +16,7 @@ from ricci.ir.interpret import interpret
 from ricci.ir.loops import Group, Kernel, Program
 from ricci.ir.text_loops import format_program
 from ricci.passes import groups
+from ricci.passes.machine import Machine
 from ricci.passes.pipeline import lower
 
 HEAD = "def f(float(N, M, K) X, float(M, K) Y, float(K) Z)"
@@ -64,7 +65,7 @@ CASES = {
         "-> (s, O) { s(i, j) +=! X(i, j, k)  O(j, i, k) = X(j, i, k) - s(j, i) }", [2]),
     "outer index alone": (
         "-> (s, O) { s(i) +=! X(i, j, k)  O(i, j, k) = X(i, j, k) - s(i)  where j in 0:M }",
-        [1, 1]),
+        [2]),
     "another row": (
         "-> (s, O) { s(i, j) +=! X(i, j, k)  O(i, j, k) = X(i, j, k) - s(N - 1 - i, M - 1 - j) }",
         [1, 1]),
@@ -91,7 +92,7 @@ def test_groups(name: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "want"),
     [
-        ({"N": 1, "M": 10, "K": 6000}, [1, 1, 1]),  # too few rows
+        ({"N": 1, "M": 9, "K": 6000}, [1, 1, 1]),  # too few rows
         ({"N": 2, "M": 10, "K": 6000}, [3]),
         ({"N": 8, "M": 10, "K": 90_000}, [3]),  # the third cache holds a row
         ({"N": 8, "M": 10, "K": 900_000}, [2, 1]),  # not with the result
@@ -145,6 +146,25 @@ def test_what_depends_on_variables_alone_stays_apart() -> None:
     program = lower(model.graph, {}, Types())
     assert len(program.prepare) == 1
     assert sizes_of(program.kernels) == [1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "threads", "together"),
+    [(1, 1, False), (2, 1, True), (3, 2, False), (4, 2, True), (9, 2, False), (16, 2, True),
+     (4, 4, False), (8, 4, True), (12, 8, False), (17, 8, True)],
+)  # fmt: skip
+def test_few_rows_are_done_together_if_each_thread_has_as_many(
+    rows: int, threads: int, together: bool
+) -> None:
+    text = (
+        "def f(float(N, K) X) -> (s, O) { s(i) +=! exp(X(i, k))"
+        "  O(i, k) = exp(X(i, k)) / s(i) where i in 0:N }"
+    )
+    graph = ricci.tc.define(text)["f"].graph
+    sizes = {"N": rows, "K": 40000}
+    values = {s: sizes[s.name] for s in graph.symbols}
+    program = lower(graph, values, Types(), machine=Machine(threads=threads))
+    assert any(isinstance(k, Group) for k in program.kernels) == together
 
 
 def test_random_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,6 +214,24 @@ def test_lines_of_a_small_image_stay_while_weights_pass_by() -> None:
     assert isinstance(choose(case.kernel, {}, HALVES, case.constant), Window)
 
 
+ZEN3 = replace(named("x86-64-v3"), cpu="znver3", l1=32 << 10, l2=1 << 19, shared=6 << 20, cores=2)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "kernel", "stride"),
+    [((3, 32), 224, 3, 2), ((3, 32), 112, 5, 2), ((4, 32), 112, 4, 2)],
+)
+def test_rows_that_are_broadcast_are_read_for_two_vectors_of_32_bytes(
+    channels: tuple[int, int], size: int, kernel: int, stride: int
+) -> None:
+    """By 14 rows and one vector there are 15 loads for 14 multiply-adds."""
+    pad = (kernel - 1) // 2
+    case = convolution(1, channels, (size, size), kernel, stride, pad)
+    chosen = choose(case.kernel, {}, ZEN3, case.constant)
+    assert isinstance(chosen, Window)
+    assert (chosen.rows, chosen.vectors) == (6, 2)
+
+
 @pytest.mark.parametrize(("batch", "channels", "size"), [(1, 256, 28), (8, 512, 14)])
 def test_lines_that_do_not_stay_are_waited_for(batch: int, channels: int, size: int) -> None:
     """Of weights that the second cache has no room for."""

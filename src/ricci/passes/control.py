@@ -216,7 +216,7 @@ class _Lowerer:
         kernels = split_tall(split_deviations(self.parts.find(kernels, results), self.views))
         kernels = join_maps(kernels, self.views, constant, results)
         bound = {*self.strided, *self.parts.apart, *self.pointers, *self.changing}
-        kernels = group_kernels(kernels, self.views, constant, results, bound)
+        kernels = group_kernels(kernels, self.views, constant, results, bound, self.machine)
         return compute_again(kernels, self.views, results)
 
     def _stands_for(self, tensor: Tensor, live: set[Tensor]) -> bool:

@@ -25,6 +25,7 @@ from ..ir.rewrite import accesses, free_indices
 from ..records import replace
 from .chains import find_chains
 from .columns import in_blocks
+from .machine import UNKNOWN, Machine
 from .rows import Rows, extent, is_known
 from .siblings import has_reuse
 from .views import Views, root_of
@@ -45,6 +46,7 @@ def group_kernels(
     constant: Container[Tensor] = (),
     results: Iterable[Tensor] | None = None,
     bound: Iterable[Tensor] = (),
+    machine: Machine = UNKNOWN,
 ) -> list[Kernel]:
     """The kernels, in an order that can be run, in groups where these are worthwhile.
 
@@ -54,10 +56,10 @@ def group_kernels(
     """
     fixed = constant_kernels(kernels, views, constant)
     if results is None:
-        return _grouped(kernels, views, fixed, frozenset(bound))
+        return _grouped(kernels, views, fixed, frozenset(bound), machine.threads)
     results = list(results)
     kernels = find_chains(kernels, views, fixed, results)
-    kernels = _grouped(kernels, views, fixed, frozenset(bound))
+    kernels = _grouped(kernels, views, fixed, frozenset(bound), machine.threads)
     return _with_local_tensors(kernels, views, results)
 
 
@@ -104,7 +106,11 @@ def constant_kernels(
 
 
 def _grouped(
-    kernels: Sequence[Kernel], views: Views, fixed: Container[int], bound: frozenset[Tensor]
+    kernels: Sequence[Kernel],
+    views: Views,
+    fixed: Container[int],
+    bound: frozenset[Tensor],
+    threads: int,
 ) -> list[Kernel]:
     out: list[Kernel] = []
     group: Rows | None = None
@@ -112,13 +118,15 @@ def _grouped(
         if isinstance(kernel, Group) and id(kernel) not in fixed and kernel.shared[:-1]:
             out += [] if group is None else _result(group, views)
             pieces = tuple(range(len(kernel.kernels)))
-            group = Rows(views, kernel.shared[:-1], kernel.kernels, (kernel,), pieces, bound)
+            shared = kernel.shared[:-1]
+            group = Rows(views, shared, kernel.kernels, (kernel,), pieces, bound, threads=threads)
             continue
         if isinstance(kernel, Reduce) and id(kernel) not in fixed and _can_join(kernel):
             larger = None if group is None else _joined(group, kernel)
             if larger is None:
                 out += [] if group is None else _result(group, views)
-                larger = Rows(views, kernel.domain, (kernel,), (kernel,), bound=bound)
+                one = (kernel,)
+                larger = Rows(views, kernel.domain, one, one, bound=bound, threads=threads)
             group = larger
             continue
         out += [] if group is None else _result(group, views)
@@ -150,9 +158,17 @@ def _ways(rows: Rows) -> Iterator[Rows]:
 
 def _is_possible(rows: Rows) -> bool:
     """Whether there are enough rows, not too long, and of neighbours in memory."""
-    if rows.count() < LEAST_ROWS or _size(rows) > MOST_ROW:
+    if not _are_enough(rows) or _size(rows) > MOST_ROW:
         return False
     return all(_has_long_runs(a, rows.shared) for a in rows.accesses())
+
+
+def _are_enough(rows: Rows) -> bool:
+    """Whether all threads do about as many rows, also when one of them is slower. Few that are done
+    in pieces stay apart: these are shared better."""
+    count, threads = rows.count(), rows.threads
+    few = not rows.pieces and count >= 2 * threads and count % threads == 0
+    return few or count >= LEAST_ROWS
 
 
 def _is_worthwhile(rows: Rows) -> bool:

@@ -35,6 +35,8 @@ class Rows:
     """Tensors that have no other shape than their own."""
     finer: Mapping[Tensor, Tensor] = field(default_factory=dict)
     """Tensors of a shape of their own that stand for others, and these."""
+    threads: int = 2
+    """Those of a call."""
 
     def with_kernel(self, kernel: Reduce) -> Rows | None:
         """The rows with one more kernel; None if it cannot be done with the others."""
