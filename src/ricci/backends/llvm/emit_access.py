@@ -53,13 +53,16 @@ class Linear:
 
     def plus(self, other: Linear, factor: Size) -> None:
         """Add `factor * other`."""
-        self.constant = plus(self.constant, times(factor, other.constant))
+        if other.constant != 0:
+            self.constant = plus(self.constant, times(factor, other.constant))
         for index, coefficient in other.indices.items():
-            total = plus(self.indices.get(index, 0), times(factor, coefficient))
+            more = coefficient if factor == 1 else times(factor, coefficient)
+            old = self.indices.get(index)
+            total = more if old is None else plus(old, more)
             if total != 0:
                 self.indices[index] = total
-            else:
-                self.indices.pop(index, None)
+            elif old is not None:
+                del self.indices[index]
         for key, (expr, coefficient) in other.others.items():
             total = plus(self.others.get(key, (expr, 0))[1], times(factor, coefficient))
             if total != 0:
@@ -158,8 +161,10 @@ def bounds(
 ) -> Range:
     """Least and greatest value that an integer expression can take; of locals, once found, they
     are `known`."""
-    known = {} if known is None else known
-    form = linear(expr)
+    return _bounds_of_linear(linear(expr), ranges, {} if known is None else known)
+
+
+def _bounds_of_linear(form: Linear, ranges: Ranges, known: dict[Local, Range]) -> Range:
     low, high = _bounds_of_form(form, ranges)
     for other, factor in form.others.values():
         part = _bounds_of_binary("mul", limits(factor), _bounds_of(other, ranges, known))
@@ -267,12 +272,13 @@ def is_decided(test: Binary, ranges: Ranges = NO_RANGES) -> bool | None:
 
 def is_within(expr: Expr, extent: Size, ranges: Ranges = NO_RANGES) -> bool:
     """Whether a subscript is proved to be in `0 <= expr < extent`."""
-    low, high = bounds(expr, ranges)
+    form = linear(expr)
+    low, high = _bounds_of_linear(form, ranges, {})
     if low >= 0 and high < lower(extent):
         return True
-    if isinstance(extent, int) and not _has_symbols(linear(expr), ranges):
+    if isinstance(extent, int) and not _has_symbols(form, ranges):
         return False
-    return _is_within_always(expr, extent, ranges)
+    return _is_within_always(expr, form, extent, ranges)
 
 
 def _has_symbols(form: Linear, ranges: Ranges) -> bool:
@@ -281,9 +287,8 @@ def _has_symbols(form: Linear, ranges: Ranges) -> bool:
     return bool(form.others) or not all(isinstance(x, int) for x in sizes)
 
 
-def _is_within_always(expr: Expr, extent: Size, ranges: Ranges) -> bool:
+def _is_within_always(expr: Expr, form: Linear, extent: Size, ranges: Ranges) -> bool:
     """The same, for all values of the symbols."""
-    form = linear(expr)
     least = greatest = form.constant
     for index, factor in form.indices.items():
         ends = range_of(index, ranges)
