@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
 from ricci.ir.loops import Reduce
 from ricci.ir.nodes import (
@@ -28,6 +29,9 @@ from ricci.ir.nodes import (
 )
 
 Rule = Skip | Remap | None
+
+ZEN3 = replace(named("x86-64-v3"), cpu="znver3", l1=32 << 10, l2=1 << 19, shared=6 << 20, cores=2)
+"""A processor with vectors of 32 bytes."""
 
 
 @dataclass(frozen=True)

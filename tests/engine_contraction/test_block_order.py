@@ -20,7 +20,7 @@ from ricci.backends.llvm.schedule import Contraction
 from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.targets import named
 
-from .cases import Case, at, binary, index, matmul, shape_of, summed, tensor
+from .cases import ZEN3, Case, at, binary, index, matmul, shape_of, summed, tensor
 from .native import Native
 
 ALONE = replace(host(), cores=1)
@@ -137,9 +137,6 @@ def test_what_a_thread_does_next(total: int, grain: int, cores: int) -> None:
             assert function(number) == number + 1
         else:
             assert function(number) == (number // grain - (cores - 1)) * grain
-
-
-ZEN3 = replace(named("x86-64-v3"), cpu="znver3", l1=32 << 10, l2=1 << 19, shared=6 << 20, cores=2)
 
 
 def test_columns_that_no_cache_keeps_are_broadcast_where_vectors_have_32_bytes() -> None:

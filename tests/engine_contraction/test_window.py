@@ -18,7 +18,7 @@ from ricci.diagnostics import Error
 from ricci.dtypes import DType
 from ricci.ir.nodes import Skip, Subscript
 
-from .cases import Case, at, binary, convolution, index, summed, tensor
+from .cases import ZEN3, Case, at, binary, convolution, index, summed, tensor
 from .native import Native
 from .oracle import reduce
 from .test_cases import diagonal_window
@@ -212,9 +212,6 @@ def test_lines_that_stay_near_come_beside_what_is_done_in_halves(dilation: int) 
 def test_lines_of_a_small_image_stay_while_weights_pass_by() -> None:
     case = convolution(1, (128, 128), (7, 7), 7, pad=3)
     assert isinstance(choose(case.kernel, {}, HALVES, case.constant), Window)
-
-
-ZEN3 = replace(named("x86-64-v3"), cpu="znver3", l1=32 << 10, l2=1 << 19, shared=6 << 20, cores=2)
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,13 @@ class Linear:
 
     def plus(self, other: Linear, factor: Size) -> None:
         """Add `factor * other`."""
-        if other.constant != 0:
-            self.constant = plus(self.constant, times(factor, other.constant))
+        self.constant = plus(self.constant, times(factor, other.constant))
         for index, coefficient in other.indices.items():
-            more = coefficient if factor == 1 else times(factor, coefficient)
-            old = self.indices.get(index)
-            total = more if old is None else plus(old, more)
+            total = plus(self.indices.get(index, 0), times(factor, coefficient))
             if total != 0:
                 self.indices[index] = total
-            elif old is not None:
-                del self.indices[index]
+            else:
+                self.indices.pop(index, None)
         for key, (expr, coefficient) in other.others.items():
             total = plus(self.others.get(key, (expr, 0))[1], times(factor, coefficient))
             if total != 0:

@@ -34,8 +34,9 @@ _TURN = {False: 40.0, True: 120.0}
 """Cycles to turn round a square of results, by whether vectors are longer than 32 bytes."""
 
 _LOAD = 1.25
-"""How many times as long as counted loads take, two of them in a cycle, where vectors have 32 bytes
-and there is a multiply-add for each: tiles of one vector took a quarter longer than estimated."""
+"""How many times as long as counted, two in a cycle, loads take where vectors of 32 bytes are not
+done in halves: tiles of one vector, which load once for each multiply-add, took a fifth longer than
+others, of what was estimated. Not measured where vectors are longer or shorter."""
 
 Copying = tuple[float, float]
 """Cycles of copying the boxes of both operands once."""
