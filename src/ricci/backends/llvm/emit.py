@@ -25,7 +25,6 @@ from ...ir.nodes import (
     Local,
     Remap,
     Select,
-    Skip,
     Symbol,
     Tensor,
     Unary,
@@ -35,15 +34,16 @@ from ...source import NOWHERE, Span
 from . import emit_address, emit_arith, emit_cast, emit_memory, mathlib
 from .builder import Builder
 from .emit_access import (
+    NO_RANGES,
+    SMALL,
     Linear,
     Ranges,
     bounds,
     has_effect,
     is_decided,
-    is_within,
-    linear,
     may_be_zero,
 )
+from .emit_guards import Guard, guards_of, lanes_in_range
 from .emit_parts import FAIL, FULL, SAFE_BYTES, Address, Asked, Kept, Mask, Place, Value, View
 from .emit_quotient import QUOTIENTS, Known, quotients
 from .emit_types import literal, memory_type, scalar_type, splat, vector_type, with_lanes
@@ -55,9 +55,6 @@ from .steps import Site
 from .target import Target
 
 __all__ = ["FULL", "Address", "Frame", "Mask", "Place", "Point", "Value"]
-
-_SMALL = 1 << 29
-"""Sums of a few numbers below this have 32 bits."""
 
 
 class Frame:
@@ -77,6 +74,11 @@ class Frame:
         self.written: set[Tensor] = set()
         """Tensors that the kernel may both read and write: their loads stay where they are."""
         self._strides = strides
+        self._row_major: dict[Tensor, tuple[Size, ...]] = {}
+        self.forms: dict[tuple[int, ...], tuple[object, Linear | None]] = {}
+        """Offsets of accesses that need no check, by identities of what they come from."""
+        self.guards: dict[tuple[int, ...], tuple[object, list[Guard]]] = {}
+        """What guards of expressions test, likewise."""
         self.local: dict[Tensor, Kept] = {}
         """Tensors of which each thread keeps a part."""
         self.ahead: dict[Tensor, int] = {}
@@ -121,8 +123,10 @@ class Frame:
     def strides(self, tensor: Tensor) -> tuple[Size, ...]:
         if tensor in self.local:
             return self.local[tensor].strides
-        known = self._strides.get(tensor)
-        return row_major(sizes_of(tensor.shape)) if known is None else known
+        known = self._strides.get(tensor) or self._row_major.get(tensor)
+        if known is None:
+            known = self._row_major[tensor] = row_major(sizes_of(tensor.shape))
+        return known
 
     def entry(self, number: int) -> str:
         """A pointer of the table."""
@@ -157,7 +161,7 @@ class Frame:
         """A size as an operand, computed at the head of the function if it is not a number."""
         if isinstance(size, int):
             return size
-        return Point(self, 1, {}, FULL, {}, {}, checked=False).value(size).text
+        return Point(self, 1, {}, FULL, {}, NO_RANGES, checked=False).value(size).text
 
     def count(self, size: Size) -> str | int:
         """The same, zero if it is negative."""
@@ -198,7 +202,7 @@ class Frame:
         `values` are locals whose value is known already (accumulators); `ranges` are what is known
         about indices here.
         """
-        return Point(self, lanes, dict(places), mask, dict(values or {}), dict(ranges or {}))
+        return Point(self, lanes, dict(places), mask, dict(values or {}), ranges or NO_RANGES)
 
     def text(self, extra: str = "") -> str:
         """The whole text, with other functions; the body is ended by a return."""
@@ -220,7 +224,7 @@ class Point:
         places: dict[Index, Place],
         mask: Mask,
         values: dict[Local, Value],
-        ranges: dict[Index, tuple[Size, Size]],
+        ranges: Ranges,
         checked: bool = True,
     ) -> None:
         self.frame = frame
@@ -360,7 +364,7 @@ class Point:
         if quotient.dtype not in (DType.INT, DType.INT64) or not isinstance(quotient.rhs, Const):
             return False
         known = (*bounds(quotient.lhs, self.ranges), int(quotient.rhs.value))
-        return known[2] > 0 and all(abs(n) < _SMALL for n in known)
+        return known[2] > 0 and all(abs(n) < SMALL for n in known)
 
     def _known_of(self, quotient: Binary) -> Known:
         if is_share(quotient, self.frame.sums):
@@ -479,52 +483,13 @@ class Point:
 
     def guarded(self, *exprs: Expr) -> Point:
         """The same iteration where no `Skip` in the expressions is out of range."""
-        guards = [
-            (s.index, extent)
-            for access in accesses(*exprs)
-            for s, extent in zip(access.subscripts, sizes_of(access.tensor.shape), strict=True)
-            if isinstance(s.rule, Skip) and not is_within(s.index, extent, self.ranges)
-        ]
         point = self
-        for index, extent in sorted(guards, key=lambda guard: bool(accesses(guard[0]))):
+        for index, extent, may_fail in guards_of(self, exprs):
             # what may fail counts only where the guards before it hold
-            where = point if has_effect(index, self.ranges) else self
-            inside = self._lanes_in_range(index, extent)
+            where = point if may_fail else self
+            inside = lanes_in_range(self, index, extent)
             point = point.only(inside or self.in_range(where.value(index), extent))
         return point
-
-    def _lanes_in_range(self, index: Expr, extent: Size) -> Value | None:
-        """What `in_range` says of lanes that go on in equal steps, by numbers of 32 bits, of which
-        a vector holds as many as of most elements; none if lanes go otherwise, or numbers may be
-        larger."""
-        form = linear(index)
-        places = {i: self.places[i] for i in form.indices}
-        step = sum(form.steps[i] for i, place in places.items() if place.vector)
-        if self.lanes == 1 or step == 0 or form.others:
-            return None
-        numbers = [extent, form.constant, *form.indices.values(), *bounds(index, self.ranges)]
-        if not all(isinstance(n, int) and abs(n) < _SMALL for n in (step * self.lanes, *numbers)):
-            return None
-        offset = Linear(form.constant)
-        terms: list[str] = []
-        for i, factor in form.indices.items():
-            offset.plus(Linear(places[i].offset), factor)
-            base = places[i].base
-            if base is not None:
-                terms.append(base if factor == 1 else self.scaled(base, factor, 1))
-        start = "0"
-        for term in terms:
-            start = (
-                term if start == "0" else self.b.pure(f"add nsw i64 {start}, {term}", start, term)
-            )
-        if start.startswith("%"):
-            start = self.b.pure(f"trunc i64 {start} to i32", start)
-        full, start = with_lanes("i32", self.lanes), self.spread(start, "i32")
-        assert isinstance(offset.constant, int)
-        steps = ", ".join(f"i32 {offset.constant + lane * step}" for lane in range(self.lanes))
-        lanes = self.b.pure(f"add {full} {start}, <{steps}>", start)
-        limit = splat(str(extent), "i32", self.lanes)
-        return Value(self.b.pure(f"icmp ult {full} {lanes}, {limit}", lanes), DType.BOOL, True)
 
     def in_range(self, index: Value, extent: Size) -> Value:
         """Whether `0 <= index < extent`."""

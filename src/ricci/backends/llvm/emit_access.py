@@ -35,6 +35,8 @@ Ranges = Mapping[Index, tuple[Size, Size]]
 
 
 _FAR = (1 << 20) + 1
+SMALL = 1 << 29
+"""Sums of a few numbers below this have 32 bits."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir.nodes import Access, Local, Remap, Skip
-from .emit_access import Linear, is_within, linear, subscript_is_safe
+from .emit_access import Linear, Ranges, is_within, linear, subscript_is_safe
 from .emit_parts import Address, Mask, Value
 from .emit_types import splat, tag, with_lanes
 from .sizes import Size, plus, sizes_of, times
@@ -56,11 +56,33 @@ def _offsets(point: Point, terms: list[tuple[str, Size]], stride: int) -> str:
 
 
 def _flatten(point: Point, access: Access) -> tuple[Linear, Mask]:
-    """The element offset of an access as one linear form, and the mask of what may be
-    touched."""
+    """The element offset of an access as one linear form, which nobody may change, and the mask of
+    what may be touched."""
+    strides = point.frame.strides(access.tensor)
+    key = (id(access), id(strides), id(point.ranges))
+    known = point.frame.forms.get(key)
+    if known is None:
+        given = (access, strides, point.ranges)  # held: nothing else gets their identities
+        known = point.frame.forms[key] = given, _plain_form(*given)
+    return (known[1], point.mask) if known[1] is not None else _checked(point, access, strides)
+
+
+def _plain_form(access: Access, strides: tuple[Size, ...], ranges: Ranges) -> Linear | None:
+    """The offset of an access all of whose subscripts are guarded, or proved to be in range."""
+    form = Linear()
+    for s, extent, stride in zip(
+        access.subscripts, sizes_of(access.tensor.shape), strides, strict=True
+    ):
+        if not isinstance(s.rule, Skip) and not is_within(s.index, extent, ranges):
+            return None
+        form.plus(linear(s.index), stride)
+    return form
+
+
+def _checked(point: Point, access: Access, strides: tuple[Size, ...]) -> tuple[Linear, Mask]:
+    """The same of any access, with the checks that it needs."""
     form, mask = Linear(), point.mask
     shape = sizes_of(access.tensor.shape)
-    strides = point.frame.strides(access.tensor)
     for d, subscript in enumerate(access.subscripts):
         index = subscript.index
         if isinstance(subscript.rule, Skip) or is_within(index, shape[d], point.ranges):

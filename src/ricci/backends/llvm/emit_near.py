@@ -38,15 +38,17 @@ def window_of(point: Point, access: Access) -> Window | None:
     """The window of an access one of whose subscripts, along which elements are contiguous, is
     remapped, or leaves out lanes where a processor has no fast loads under masks: the others are
     the same in all lanes, and the values of all its indices known."""
+    target = point.frame.target
+    kinds = (Remap, Skip) if target is not None and target.narrow else Remap
+    if point.lanes == 1 or not any(isinstance(s.rule, kinds) for s in access.subscripts):
+        return None
     along = {i for i, place in point.places.items() if place.vector}
-    if point.lanes == 1 or len(along) != 1:
+    if len(along) != 1:
         return None
     wide = [d for d, s in enumerate(access.subscripts) if along & {*free_indices(*_parts(s))}]
     if len(wide) != 1 or point.frame.strides(access.tensor)[wide[0]] != 1:
         return None
     subscript, extent = access.subscripts[wide[0]], sizes_of(access.tensor.shape)[wide[0]]
-    target = point.frame.target
-    kinds = (Remap, Skip) if target is not None and target.narrow else Remap
     if not isinstance(extent, int) or not isinstance(subscript.rule, kinds):
         return None
     if is_within(subscript.index, extent, point.ranges):

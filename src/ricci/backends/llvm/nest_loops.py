@@ -85,6 +85,8 @@ class LoopNest(ABC):
             self.runs = runs_of(kernel, plan.vector.index, frame)
         read = {a.tensor for a in accesses(*kernel.initial, *kernel.values, *kernel.results)}
         frame.written.update(read.intersection(t.tensor for t in kernel.targets))
+        self.conditions = () if kernel.condition is None else (kernel.condition,)
+        self.used = used_locals(kernel.locals, *self.conditions, *kernel.values)
         self.repeatable = not frame.written
         """Whether an element may be computed twice: not if it depends on what it was."""
 
@@ -534,11 +536,10 @@ class LoopNest(ABC):
         kernel = self.kernel
         if kernel.op == "update":
             self._hold(point, accumulators, point.lanes > 1)
-        condition = [] if kernel.condition is None else [kernel.condition]
-        reached = point.guarded(*kernel.locals, *condition, *kernel.values)
-        reached.test(used_locals(kernel.locals, *condition, *kernel.values))
+        reached = point.guarded(*kernel.locals, *self.conditions, *kernel.values)
+        reached.test(self.used)
         inner = reached
-        for c in condition:
+        for c in self.conditions:
             inner = inner.only(inner.value(c))
         out = []
         for old, expr, dtype in zip(accumulators, kernel.values, self.dtypes, strict=True):
