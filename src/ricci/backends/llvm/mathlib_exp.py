@@ -135,16 +135,16 @@ def tanh(r: Reals, x: str) -> str:
 
 
 def _tanh32(r: Reals, x: str) -> str:
-    """`n / (2 - n)` with `n = 1 - exp(-2 |x|)`: `1 - 2**k * exp(2 t)` is accurate at 0, as `k` is 0
-    there; and where it is not, `n` needs fewer bits of `t`."""
-    size = r.neg(r.abs(x))
-    least = r.select(r.test("olt", size, r.const(-10.0)), r.const(-10.0), size)  # NaN stays
-    k, scale = r.nearest_power(least, 2 / math.log(2))
-    t = r.fma(k, r.const(-math.log(2) / 2), least)
+    """`m / (m + 2)` with `m = exp(2 x) - 1`: `2**k * exp(2 t) - 1` is accurate at 0, as `k` is 0
+    there; and where it is not, `m` needs fewer bits of `t`. Nothing is done to signs: `x` need not
+    be kept, and zeros keep theirs, as `1 - 2**k` is subtracted."""
+    within = r.clamp(x, -10.0, 10.0)
+    k, scale = r.nearest_power(within, 2 / math.log(2))
+    t = r.fma(k, r.const(-math.log(2) / 2), within)
     doubled = [c * 2.0**n for n, c in enumerate(tables.EXPM1_32, 2)]
     p = r.mul(t, r.polynomial(t, [2.0, *doubled]))
-    n = r.fma(r.neg(scale), p, r.sub(r.const(1.0), scale))
-    return r.with_sign(r.div(n, r.sub(r.const(2.0), n)), x)
+    m = r.fma(scale, p, r.neg(r.sub(r.const(1.0), scale)))
+    return r.div(m, r.add(m, r.const(2.0)))
 
 
 def sinh(r: Reals, x: str) -> str:

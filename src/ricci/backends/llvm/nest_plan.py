@@ -46,6 +46,9 @@ _FEW_CHUNKS = 8
 _FEW, _LEAN = 3, frozenset(("exp", "exp2", "tanh"))
 """Vectors at once where there are functions and few registers: no room for the values of more. Save
 for functions that need two values at a time, with which even more is done at once."""
+_MOST_LEAN, _LONG_ROW = 6, 48
+"""Vectors at once, of rows of so many, where one `exp` is all that takes long: each waits for its
+own steps, and a core that two programs share looks half as far ahead."""
 _LONG = 1000
 """Instructions of unrolled tiles whose rows share vectors: 36 terms at once take 6 % less."""
 _TILES_OF_ROW = 3
@@ -224,16 +227,19 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
         return
     outputs = max(len(kernel.accumulators), 1)
     room = max(target.registers // 2 // outputs, 1)
+    functions = [x.function for x in _nodes(kernel) if isinstance(x, Apply)]
     if target.registers < 32:
-        functions = {x.function for x in _nodes(kernel) if isinstance(x, Apply)}
-        room = room if functions <= _LEAN else min(room, _FEW)
+        room = room if _LEAN.issuperset(functions) else min(room, _FEW)
     if plan.over_reduced:
         plan.vectors = max(1, min(4, room, likely(plan.vector.extent) // plan.lanes))
         if plan.outer and are_together(kernel, plan, uses, plan.outer[-1]):
             plan.rows, plan.vectors = plan.lanes, 1
         return
     most = 8 if any(u.inner and is_torn(plan, u) for u in uses) else 4
-    vectors = max(1, min(most, room, _vectors_of_row(kernel, plan.vector, plan.lanes)))
+    row = _vectors_of_row(kernel, plan.vector, plan.lanes)
+    if target.registers < 32 and functions == ["exp"] and row >= _LONG_ROW:
+        most = 4 if kernel.reduced or target.narrow else _MOST_LEAN
+    vectors = max(1, min(most, room, row))
     if _is_heavy(kernel):
         vectors = min(vectors, 2)
     plan.vectors = vectors
@@ -256,7 +262,6 @@ def _tile(kernel: Reduce, plan: Plan, uses: Sequence[Use], target: Target) -> No
                 # few rows have few sums, which wait for one another; three rows of three vectors
                 # need one register more than the half of 16 that sums have elsewhere
                 wider = min(4, (room + room // 8) // plan.rows)
-                row = _vectors_of_row(kernel, plan.vector, plan.lanes)
                 if row <= wider or row >= _TILES_OF_ROW * wider:
                     plan.vectors = max(plan.vectors, min(wider, row))
             elif not of_vectors and len(written_out(kernel, plan)) < len(plan.reduced):
