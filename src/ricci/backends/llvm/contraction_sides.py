@@ -128,6 +128,7 @@ def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
         is_vector and operand.extent % plan.lanes == 0,
         unit,
         panel,
+        not is_vector and source == "packed" and plan.has_far_rows,
     )
     padded = plan.padded if is_vector else operand.extent
     prepared = None

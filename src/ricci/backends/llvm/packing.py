@@ -44,10 +44,12 @@ from .emit_access import (
     shape_of,
 )
 from .emit_arith import store_first, store_live, store_masked, strided_load
+from .emit_memory import prefetch
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
 from .memo import remembered
 from .sizes import row_major
+from .target import LINE
 from .words import HIGH_BITS
 
 
@@ -111,6 +113,8 @@ class Packing:
     """Panels have a multiple of it per k: a vector, or one row."""
     panel: int = 0
     """Elements per k of a panel, except for the last one."""
+    is_far: bool = False
+    """Whether elements come from beyond the caches."""
 
     def call(self, outer: str, begin: str, count: str, stride: str, block: Block, to: str) -> str:
         """The call that packs `count` elements from number `begin` into the panel at `to`."""
@@ -173,6 +177,9 @@ class _Packer:
         self.strides = strides
         self.turned: set[int] = set()
         """The numbers of rows known beforehand of blocks that are transposed."""
+        self.asks = packing.is_far and self._is_side_by_side()
+        """Whether to ask, at each k, for the line behind what is packed: the next panels', which
+        the processor does not foresee, as each k is on a page of its own."""
 
     def write(self) -> None:
         p, b = self.packing, self.b
@@ -217,10 +224,15 @@ class _Packer:
     def _is_row_by_row(self) -> bool:
         """Whether all of a panel lies side by side for each k, and is best read so: neighbouring k
         are on other pages of memory."""
-        access, p = self.packing.operand.access, self.packing
-        if access is None or self.along is not None or p.operand.flip or not is_plain(access):
+        p = self.packing
+        return p.panel % p.lanes == 0 and not p.operand.flip and self._is_side_by_side()
+
+    def _is_side_by_side(self) -> bool:
+        """Whether all elements for one k lie side by side, and neighbouring k elsewhere."""
+        access, lanes = self.packing.operand.access, self.packing.lanes
+        if access is None or self.along is not None or not is_plain(access) or lanes == 1:
             return False
-        one = len(self.space.groups) == 1 and p.lanes > 1 and p.panel % p.lanes == 0
+        one = len(self.space.groups) == 1
         return one and flat_form(access, self.strides).steps.get(self.space.groups[0][-1], 0) == 1
 
     def _row(self, places: Places, to: str) -> None:
@@ -353,6 +365,10 @@ class _Packer:
         )
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
+        if self.asks:
+            access = self.packing.operand.access
+            assert access is not None
+            prefetch(self.b, self.frame.point(step.lanes, places).address(access).pointer, LINE)
         some = not step.mask.is_full or (guarded and _guards(self.value))
         inside = self._is_in_memory(places, step) if some else None
         if inside is None:
