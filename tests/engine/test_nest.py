@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import nest
+from ricci.backends.llvm.emit import Frame
+from ricci.backends.llvm.nest_plan import WORTH_SHARING, make_plan
+from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
 from ricci.ir.loops import Fill, Reduce, Scatter
 from ricci.ir.nodes import (
@@ -189,6 +192,19 @@ def test_sums_of_rows_that_data_choose() -> None:
     np.testing.assert_allclose(out, data[rows].sum(1), 1e-4, 1e-4)
     plan = nest.choose(kernel, {}, HOST)
     assert plan is not None and plan.rows == 1 and plan.chunks > 4
+
+
+@pytest.mark.parametrize(("work", "chunks"), [(0.9, 1), (1.01, 2), (1.3, 2), (2.1, 3)])
+def test_what_is_worth_sharing_is_shared(work: float, chunks: int) -> None:
+    """By two at least, though it is less than two chunks of other kernels have."""
+    target = named("x86-64-v3")
+    length = int(work * WORTH_SHARING / 1.25) * 8
+    (i,) = indices(i=length)
+    x, y = tensor("x", length), tensor("y", length)
+    kernel = reduce(access(y, i), [i], binary("add", access(x, i), real(1.0)))
+    plan = make_plan(kernel, Frame({}, target), target)
+    assert plan.work == pytest.approx(work * WORTH_SHARING, rel=0.01)
+    assert plan.chunks == chunks
 
 
 def test_transposed_read() -> None:

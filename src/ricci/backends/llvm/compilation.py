@@ -17,11 +17,10 @@ from typing import Protocol
 
 from .jit import compile_text, module_text
 from .kernels import KernelCode
+from .nest_plan import WORTH_SHARING
 from .shared import Shared
 from .target import Target
 
-WORTH_SHARING = 6000.0
-"""Rough nanoseconds of work below which a kernel runs on the caller alone."""
 _MOST_OPTIMISED = 1 << 20
 """Text of kernels with less work than that which is worth the time of a good compilation."""
 _BATCH = 1 << 16
