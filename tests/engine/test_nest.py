@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import nest
+from ricci.backends.llvm.chunks import WORTH_SHARING
 from ricci.backends.llvm.emit import Frame
-from ricci.backends.llvm.nest_plan import WORTH_SHARING, make_plan
+from ricci.backends.llvm.nest_plan import make_plan
 from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
 from ricci.ir.loops import Fill, Reduce, Scatter

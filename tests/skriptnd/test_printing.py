@@ -55,7 +55,7 @@ def test_random_expressions_are_printed_and_read_back(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_random_modules_are_printed_and_read_back(dialect: str) -> None:
-    for seed in range(50):
+    for seed in range(75):
         module = Trees(seed, 1 + seed % 25).module()
         text = printer.format_module(module, dialect)
         again = parse(text)

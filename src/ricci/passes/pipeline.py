@@ -68,12 +68,10 @@ def lower(
     items = None if size is None else items_of(whole, graph, size)
     stage: Stage = "concrete" if graph.symbols or graph.sizes else "static"
     check(graph, stage)
-    graph = prune(graph)
-    check(graph, stage)
-    graph = hoist(graph)
-    check(graph, stage)
-    graph = separate_scans(graph)
-    check(graph, stage)
+    for change in (prune, hoist, separate_scans):
+        before, graph = graph, change(graph)
+        if graph is not before:
+            check(graph, stage)
     inputs = _inputs(graph)
     strided = {inputs[number]: steps for number, steps in (strides or {}).items()}
     lowered = lower_control(graph, conditions, strided, machine)

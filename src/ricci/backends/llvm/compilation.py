@@ -15,9 +15,9 @@ from threading import Condition, Thread
 from types import TracebackType
 from typing import Protocol
 
+from .chunks import WORTH_SHARING
 from .jit import compile_text, module_text
 from .kernels import KernelCode
-from .nest_plan import WORTH_SHARING
 from .shared import Shared
 from .target import Target
 

@@ -10,11 +10,11 @@ from functools import cache
 from ...ir.nodes import Index, Tensor
 from ...records import dataclass
 from . import counts
+from .chunks import CHUNK_NS
 from .counts import Count
 from .emit import Frame
 from .emit_types import memory_type
 from .kernels import KernelCode, Prepare
-from .nest_plan import CHUNK_NS
 from .nest_share import write_count
 from .sizes import Size, likely
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...dtypes import DType
 from ...ir.nodes import Expr, Skip
 from ...ir.rewrite import accesses
-from .emit_access import SMALL, Linear, Ranges, bounds, has_effect, is_within, linear
+from .emit_access import NO_RANGES, SMALL, Linear, Ranges, bounds, has_effect, is_within, linear
 from .emit_parts import Value
 from .emit_types import splat, with_lanes
 from .sizes import Size, sizes_of
@@ -21,17 +21,18 @@ something."""
 
 
 def guards_of(point: Point, exprs: tuple[Expr, ...]) -> list[Guard]:
-    """What the guards in expressions test where they are not proved to hold, those that read
-    tensors last."""
+    """What the guards in expressions test at a point, found once for all points of a function."""
     known = point.frame.guards
     key = (id(point.ranges), *map(id, exprs))
     if key not in known:
         held = point.ranges, exprs  # nothing else gets their identities
-        known[key] = held, _guards(exprs, point.ranges)
+        known[key] = held, find_guards(exprs, point.ranges)
     return known[key][1]
 
 
-def _guards(exprs: tuple[Expr, ...], ranges: Ranges) -> list[Guard]:
+def find_guards(exprs: tuple[Expr, ...], ranges: Ranges = NO_RANGES) -> list[Guard]:
+    """What the guards in expressions test where they are not proved to hold, those that read
+    tensors last."""
     guards = [
         (s.index, extent, has_effect(s.index, ranges))
         for access in accesses(*exprs)

@@ -17,12 +17,12 @@ from ...ir.nodes import Tensor
 from ...ir.shapes import interval
 from ...records import dataclass, replace
 from .alike import Codes
+from .chunks import WORTH_SHARING
 from .compilation import Compilation
 from .emit_access import shape_of
 from .emit_types import width
 from .jit import module_text
 from .kernels import KernelCode
-from .nest_plan import WORTH_SHARING
 from .schedule import NO_SCHEDULES, Schedules
 from .steps import Image, Info, Slot, Step, StepKind
 from .target import Target

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ...ir.loops import Fill, Group, Kernel, Reduce, Scatter
 from ...ir.nodes import ZERO, Index, Tensor
 from ...records import replace
+from .chunks import MOST_CHUNKS
 from .counts import Count
 from .emit import Frame
 from .emit_types import width
@@ -19,7 +20,7 @@ from .kernels import KernelCode, Prepare, Strides
 from .nest_group import write_group
 from .nest_maps import by_maps
 from .nest_phase import by_phases
-from .nest_plan import MOST_CHUNKS, Plan, make_plan
+from .nest_plan import Plan, make_plan
 from .nest_reduce import ReduceNest
 from .nest_scan import ScanNest, recurrence, with_lost
 from .nest_scatter import ScatterNest

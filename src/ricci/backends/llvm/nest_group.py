@@ -18,6 +18,7 @@ from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses
 from ...records import dataclass, replace
 from .builder import Builder
+from .chunks import MOST_CHUNKS, chunks_of
 from .contraction_plan import Plan
 from .contraction_sides import Side, batch_places, block_at, transposing, write_prepare
 from .contraction_space import plus, smin, times
@@ -33,7 +34,7 @@ from .group_peaks import known_to, peaks_of, sums_again, sums_of
 from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
 from .group_spreads import spreads_of
 from .kernels import KernelCode, Prepare, Strides
-from .nest_plan import CHUNK_NS, MOST_CHUNKS, make_plan
+from .nest_plan import make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
 from .nest_turn import TurnNest, plan_turned
@@ -218,7 +219,7 @@ class _Writer:
         """How many chunks there are; each packs its panels."""
         if self.schedule is not None:
             return max(1, min(blocks, self.schedule.chunks, MOST_SCHEDULED))
-        most = max(1, min(blocks, int(self.work // CHUNK_NS)))
+        most = max(1, min(blocks, chunks_of(self.work)))
         if self.products is None:
             return min(most, MOST_CHUNKS)
         outer = self.points // self.last

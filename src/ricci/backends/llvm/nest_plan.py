@@ -13,6 +13,7 @@ from ...ir.nodes import Access, Apply, Expr, Index, integer
 from ...ir.rewrite import accesses, free_indices, walk
 from ...ir.special import SPECIAL
 from ...records import dataclass, replace
+from .chunks import MOST_CHUNKS, chunks_of
 from .emit import Frame
 from .emit_spread import spread_of
 from .emit_types import width
@@ -38,10 +39,6 @@ from .sizes import (
 )
 from .target import LINE, PAGE, Target
 
-MOST_CHUNKS = 64
-CHUNK_NS, WORTH_SHARING = 4000.0, 6000.0
-"""Rough nanoseconds of work below which a chunk is not worth handing to another thread; and a
-kernel runs on the caller alone."""
 _FEW_CHUNKS = 8
 """Chunks that are enough for the rows of a tile to stay together: alone they share nothing."""
 _FEW, _LEAN = 3, frozenset(("exp", "exp2", "tanh"))
@@ -556,8 +553,7 @@ def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
         has_row = plan.vector is not None and not plan.over_reduced
         plan.blocks = 2 if plan.outer or has_row else 1
         return
-    worth = max(work // CHUNK_NS, 2 * (work >= WORTH_SHARING))
-    wanted = int(min(MOST_CHUNKS, worth)) if chunks is None else chunks
+    wanted = min(MOST_CHUNKS, chunks_of(work)) if chunks is None else chunks
     plan.wanted = max(wanted, 1)
     if wanted <= 1:
         return

@@ -8,9 +8,9 @@ from ...ir.loops import Scatter
 from ...ir.nodes import Index
 from ...ir.rewrite import used_locals
 from . import counts, emit_arith
+from .chunks import MOST_CHUNKS
 from .counts import Count
 from .emit import Frame, Place, Point, Value
-from .nest_plan import MOST_CHUNKS
 from .sizes import size_of
 
 Body = Callable[[Point], None]

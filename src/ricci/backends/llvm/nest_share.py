@@ -12,10 +12,11 @@ from ...ir.nodes import Index
 from ...records import dataclass
 from . import counts
 from .builder import Builder
+from .chunks import CHUNK_NS, MOST_CHUNKS
 from .counts import Count
 from .emit import Frame, Place
 from .emit_access import extent_of
-from .nest_plan import CHUNK_NS, MOST_CHUNKS, Plan
+from .nest_plan import Plan
 from .nest_uses import Loop
 
 _PARTS = 16

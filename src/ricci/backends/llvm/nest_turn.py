@@ -16,11 +16,12 @@ from ...ir.loops import Reduce
 from ...ir.nodes import Access, Index
 from ...records import dataclass, replace
 from .builder import Builder
+from .chunks import MOST_CHUNKS, chunks_of
 from .emit import Frame, Place
 from .emit_access import Linear
 from .emit_memory import as_value, prefetch
 from .emit_types import memory_type, width, with_lanes
-from .nest_plan import CHUNK_NS, MOST_CHUNKS, lanes_of
+from .nest_plan import lanes_of
 from .nest_share import divided, points_within
 from .nest_stream import is_wanted, write_either_way
 from .nest_uses import Loop, Use, is_dynamic, is_far, loops_of, uses_of
@@ -255,9 +256,8 @@ class TurnNest:
         self.plan = plan
         self.frame = frame
         self.b = frame.builder
-        pieces, wanted = plan.pieces, int(plan.work // CHUNK_NS)
-        self.pieces = pieces
-        self.chunks = max(1, min(pieces, wanted, MOST_CHUNKS))
+        self.pieces = plan.pieces
+        self.chunks = max(1, min(plan.pieces, chunks_of(plan.work), MOST_CHUNKS))
 
     def emit(self) -> None:
         """All chunks from `%begin` to `%end`."""

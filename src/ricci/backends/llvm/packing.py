@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 
 from ...dtypes import DType
-from ...ir.nodes import Access, Binary, Expr, Index, Skip
+from ...ir.nodes import Access, Binary, Expr, Index
 from ...ir.rewrite import accesses, free_indices, is_division, nodes_through_locals
 from ...records import cached_property, dataclass, replace
 from . import contraction_transpose as transpose
@@ -44,6 +44,7 @@ from .emit_access import (
     shape_of,
 )
 from .emit_arith import store_first, store_live, store_masked, strided_load
+from .emit_guards import find_guards
 from .emit_memory import prefetch
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
@@ -240,6 +241,8 @@ class _Packer:
         p, b, access = self.packing, self.b, self.packing.operand.access
         assert access is not None
         for lane in range(0, p.panel, p.lanes):
+            if self.asks and lane * width(p.dtype) % LINE == 0:
+                self._ask(places | group_places(self.space.groups[0], plus(b, "%begin", str(lane))))
             start = plus(b, "%begin", str(lane))
             own = group_places(self.space.groups[0], start, vector=True)
             point = self.frame.point(p.lanes, places | own)
@@ -307,14 +310,14 @@ class _Packer:
         both ends. None if there is no guard, or one that is not so simple."""
         if step.lanes == 1 or not step.mask.is_full:
             return None
-        guards = _guards(self.value)
-        if not guards or any(linear(e).others for e, _ in guards):
+        guards = find_guards((self.value,))
+        if not guards or any(linear(e).others for e, _, _ in guards):
             return None
         result = "true"
         for lane in (0, step.lanes - 1):
             ends = {i: Place(p.base, p.offset + lane) if p.vector else p for i, p in places.items()}
             point = self.frame.point(1, ends)
-            for expr, extent in guards:
+            for expr, extent, _ in guards:
                 good = point.in_range(point.value(expr), extent).text
                 if result == "true" or result == good:
                     result = good
@@ -366,10 +369,8 @@ class _Packer:
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
         if self.asks:
-            access = self.packing.operand.access
-            assert access is not None
-            prefetch(self.b, self.frame.point(step.lanes, places).address(access).pointer, LINE)
-        some = not step.mask.is_full or (guarded and _guards(self.value))
+            self._ask(places)
+        some = not step.mask.is_full or (guarded and find_guards((self.value,)))
         inside = self._is_in_memory(places, step) if some else None
         if inside is None:
             self._store(step, self._evaluate(places, step, guarded), to)
@@ -389,6 +390,12 @@ class _Packer:
             self._store(step, value, to)
         with arms.other():
             self._store(step, self._evaluate(places, step, guarded), to)
+
+    def _ask(self, places: Places) -> None:
+        """Bring near the line behind the elements at some places."""
+        access = self.packing.operand.access
+        assert access is not None
+        prefetch(self.b, self.frame.point(1, places).address(access).pointer, LINE)
 
     def _is_in_memory(self, places: Places, step: Step) -> str | None:
         """Whether all lanes, those that are not there and those that a guard leaves out, too, are
@@ -544,16 +551,6 @@ def _span(access: Access, moved: Set[Index], strides: Strides) -> int | None:
 def _separate(indices: Sequence[Index]) -> Space:
     """A space that is not merged."""
     return Space(tuple((i,) for i in indices if extent_of(i) > 1))
-
-
-def _guards(expr: Expr) -> list[tuple[Expr, int]]:
-    """The subscripts that guards test, and the extents they must be below."""
-    return [
-        (s.index, extent)
-        for access in accesses(expr)
-        for s, extent in zip(access.subscripts, shape_of(access.tensor.shape), strict=True)
-        if isinstance(s.rule, Skip) and not is_within(s.index, extent)
-    ]
 
 
 def loop_order(exprs: Sequence[Expr], indices: Sequence[Index]) -> tuple[list[Index], list[Index]]:
