@@ -10,6 +10,7 @@ import pytest
 
 from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_ahead import asks_for_columns
+from ricci.backends.llvm.contraction_form import size
 from ricci.backends.llvm.contraction_plan import Plan, _blocked, _in_one_block, make_plan
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.kernels import KernelCode
@@ -363,4 +364,72 @@ def test_rows_on_pages_of_their_own_are_asked_for(panel: int) -> None:
 @pytest.mark.parametrize(("left", "l2"), [(False, 1 << 12), (True, 1 << 20)])
 def test_rows_that_are_contiguous_or_near_are_not_asked_for(left: bool, l2: int) -> None:
     code = packing_rows(matmul(96, 48, 40, left=left), replace(ALONE, l2=l2), 6)
-    assert "i32 0, i32 3, i32 1)" not in code.text
+    rows = re.findall(r"define internal void @kernel\.pack\.rows.*?\n}", code.text, re.S)
+    assert rows and not any("i32 0, i32 3, i32 1)" in text for text in rows)
+
+
+ALONG = {  # columns in runs of 240, 9 and 10, of which the last are two apart; in a panel
+    "one run": (replace(matmul(24, 240, 60), constant=frozenset()), "right", 16),
+    "short runs": (convolution(2, (60, 24), (11, 11), 3), "left", 24),
+    "every second of short runs": (convolution(2, (60, 24), (19, 19), 1, stride=2), "left", 24),
+}
+
+
+@pytest.mark.parametrize("name", ALONG)
+def test_packing_asks_for_columns_that_tiles_do_not_ask_for(name: str) -> None:
+    """For those of the next panel, or the same of the next run, where a panel has several."""
+    case, side, panel = ALONG[name]
+    block = 4  # values of k, too few for the tiles
+    form = form_of(case.kernel, {})
+    assert form is not None
+    order = tuple(n for n, i in enumerate(form.reduced) if size([i]) > 1)
+    schedule = Contraction(
+        side, "packed", "packed", 4, panel // 8, 24, panel, order, 0, block, 1
+    )  # fmt: skip
+    target = replace(ALONE, vector_bytes=32, registers=16)
+    plan = scheduled_plan(form, schedule, {}, target, case.constant)
+    log, arrays = np.zeros(MOST, np.int64), case.arrays(0)
+    code = follow(case.kernel, schedule, {}, target, case.constant)
+    native = Native(with_log(code, log, "3"), arrays, target)
+    native.run(1)
+    assert np.allclose(native.array(case.target), reduce(case.kernel, arrays), rtol=1e-4, atol=1e-4)
+    access = plan.vector.access
+    assert access is not None
+    columns = native.array(access.tensor)
+    starts = columns.ctypes.data + columns.itemsize * np.arange(columns.size)
+    starts = starts.reshape(columns.shape)
+    if name == "one run":
+        wanted = starts[:, panel:]
+    else:
+        wanted = starts[:, :, 1:, :-2] if name == "short runs" else starts[:, :, 2::2, ::2]
+    # the last elements of a vector may be on the line behind the one that is asked for
+    missing = {*(wanted.ravel() // LINE)} - {*asked_in(log)}
+    assert len(missing) <= 0.2 * len({*(wanted.ravel() // LINE)})
+
+
+SPREAD = {  # rows, vectors of a tile, columns and k of a block
+    "each of them once": (64, 3, 48, 60),
+    "k that no turn divides": (64, 3, 48, 41),
+    "rows that no tile divides": (62, 2, 48, 60),
+    "one k in a turn": (120, 1, 24, 60),
+    "sums in runs": (64, 3, 48, 300),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_questions_are_spread_over_all_tiles(name: str) -> None:
+    """With enough of them each asks but once in a turn, of four k if it is small."""
+    rows, vectors, lanes, block = SPREAD[name]
+    case = replace(matmul(rows, 192, block * 2), constant=frozenset())
+    height, every = (12, 1) if name == "one k in a turn" else (4, 4)
+    schedule = Contraction(
+        "right", "packed", "packed", height, vectors, rows, lanes, (0,), 0, block, 1
+    )  # fmt: skip
+    target = replace(ALONE, vector_bytes=32, registers=16)
+    native, asked = questions(case, schedule, target)
+    assert re.search(rf"@kernel\.tile\.{height}x{vectors}\.beside1\.{every}\b", native.code.text)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = scheduled_plan(form, schedule, {}, target, case.constant)
+    later = {*_lines_of(native, plan, slice(lanes, None))}
+    assert later <= {*asked}

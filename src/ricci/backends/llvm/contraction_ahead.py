@@ -9,8 +9,9 @@ Columns that are prepared are read one after the other, but by the first row of 
 than memory gives them; the others find them in the caches. There, too, all rows ask for their
 share.
 
-A tile asks in its loop over k, a line or a few in each step. Many at once would fill the places of
-lines that are on their way to a core, and what tiles compute with would wait for one.
+A tile asks in its loop over k, a line or a few in a turn of it, or in each step, if there are few
+tiles. Many at once would fill the places of lines that are on their way to a core: then what tiles
+compute with waits for one, and questions are in vain.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ from .contraction_space import (
 )
 from .emit_memory import prefetch
 from .kernels import Strides
+from .microkernel import steps_at_once
 from .packing import Block
 from .target import LINE, Target
+from .tile_step import steps_in_turn
 
 if TYPE_CHECKING:
     from .contraction_write import ContractionWriter
@@ -68,10 +71,10 @@ def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
 class ColumnsAhead:
     """Writes the questions for the columns of the block that comes after one.
 
-    The lines of a panel are numbered in `shares`, of as many lines as a tile has steps, times those
-    that it asks for `beside` each other. Each tile asks for one share, some lines in each step, so
-    that never more are on their way than a core has places for; if there are fewer rows of tiles
-    than shares, for more of them before it begins.
+    The lines of a panel are numbered in `shares`, of as many lines as a tile asks for one after the
+    other, times those that it asks for `beside` each other. Each tile asks for one share, so that
+    never more are on their way than a core has places for; if there are fewer rows of tiles than
+    shares, for more of them before it begins.
     """
 
     def __init__(self, writer: ContractionWriter, cores: int) -> None:
@@ -90,14 +93,16 @@ class ColumnsAhead:
             runs = len(merge(operand.indices, [operand.value], writer.strides).groups)
             self.is_apart = step_of(operand, operand.indices, writer.strides) > 1
         wide = -(-self.plan.panel // self.columns)
+        tiles = -(-min(self.plan.row_block, self.plan.broadcast.extent) // self.plan.rows)
         if runs == 1 and not self.is_apart:
-            tiles = -(-min(self.plan.row_block, self.plan.broadcast.extent) // self.plan.rows)
             self.lines = -(-wide // tiles)
         self.wide = -(-wide // self.lines)
-        """How many shares a panel has side by side, each asked for in as many steps as a tile
-        has."""
+        """How many shares a panel has side by side, if each tile asks in every step."""
+        turn = _turn(self.plan, writer.frame.target)
+        self.every = turn if tiles >= self.wide * turn else 1
+        """After how many steps a tile asks again: once in a turn, if that is enough."""
         self.beside = self.lines + self.is_apart
-        """How many lines of the cache a tile asks for in each step, side by side: columns that lie
+        """How many lines of the cache a tile asks for at once, side by side: columns that lie
         apart, and are no more than one, may be on two."""
         self.step = self.lines * LINE
         """How many bytes on the next ones are."""
@@ -123,9 +128,10 @@ class ColumnsAhead:
 
     def ask(self, row: str, lane: str, steps: str, near: str) -> tuple[str, str]:
         """Before a tile of so many steps: where the lines of its own share begin, and how many
-        bytes further on it asks in each step. Where another one does so for the same share, it
+        bytes further on it asks each time. Where another one does so for the same share, it
         asks for what is `near` anyway."""
         b, w, plan = self.writer.b, self.writer, self.plan
+        steps = _rounded_up(b, steps, str(self.every))  # in which it asks
         tiles = quotient(b, plus(b, w.row_count, str(plan.rows - 1)), plan.rows)
         parts = _rounded_up(b, self.block.points, steps)
         shares = times(b, parts, self.wide)
@@ -166,8 +172,17 @@ class ColumnsAhead:
         return element(b, "i8", at, times(b, product(b, rest, steps), self.step))
 
 
+def _turn(plan: Plan, target: Target | None) -> int:
+    """How many k most tiles of a plan do in a turn."""
+    turn = steps_in_turn(plan.rows, plan.vectors, target)
+    bytes_of = plan.lanes * plan.form.dtype.numpy().itemsize
+    return steps_at_once(plan.rows * plan.vectors, bytes_of, turn)
+
+
 def _rounded_up(b: Builder, x: str, y: str) -> str:
     """The same rounded up."""
     if x == y:
         return "1"
+    if y == "1":
+        return x
     return quotient(b, plus(b, x, minus(b, y, "1")), y)

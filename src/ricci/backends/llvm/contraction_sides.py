@@ -104,12 +104,14 @@ class Side:
             b.line(self.packing.call(outer, begin, live, stride, block, at))
 
 
-def sides_of(plan: Plan, strides: Strides) -> tuple[Side, Side]:
-    """The broadcast side and the vector side of a plan."""
-    return _side(plan, False, strides), _side(plan, True, strides)
+def sides_of(plan: Plan, strides: Strides, has_far_columns: bool = False) -> tuple[Side, Side]:
+    """The broadcast side and the vector side of a plan, which may come from beyond the caches
+    without that tiles ask for it."""
+    rows = _side(plan, False, strides, plan.has_far_rows)
+    return rows, _side(plan, True, strides, has_far_columns)
 
 
-def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
+def _side(plan: Plan, is_vector: bool, strides: Strides, is_far: bool) -> Side:
     operand = plan.vector if is_vector else plan.broadcast
     source = plan.vector_source if is_vector else plan.broadcast_source
     panel, unit = (plan.panel, plan.lanes) if is_vector else (plan.rows, 1)
@@ -128,7 +130,7 @@ def _side(plan: Plan, is_vector: bool, strides: Strides) -> Side:
         is_vector and operand.extent % plan.lanes == 0,
         unit,
         panel,
-        not is_vector and source == "packed" and plan.has_far_rows,
+        is_far and source == "packed",
     )
     padded = plan.padded if is_vector else operand.extent
     prepared = None

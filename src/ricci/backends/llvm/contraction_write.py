@@ -8,6 +8,7 @@ from .builder import Builder
 from .contraction_ahead import ColumnsAhead, asks_for_columns
 from .contraction_form import Operand
 from .contraction_plan import Plan
+from .contraction_reading import reads_far
 from .contraction_results import (
     call_results,
     call_results_of,
@@ -74,7 +75,11 @@ class ContractionWriter:
         self.scalar = scalar_type(self.form.dtype)
         self.bytes = width(self.form.dtype)
         mark_written(frame, plan.form)
-        self.broadcast, self.vector = self.sides = sides_of(plan, strides)
+        target = frame.target
+        is_far = target is not None and reads_far(plan.vector, plan.form, plan.depth, target)
+        asks = target is not None and asks_for_columns(plan, strides, target)
+        self.sides = sides_of(plan, strides, is_far and not asks)
+        self.broadcast, self.vector = self.sides
         self.tiles: dict[str, Tile] = {}
         self.result_step = result_step(plan, strides)
         self.turns = turns_of(plan, strides)
@@ -84,8 +89,8 @@ class ContractionWriter:
         self.gathers = gathers(plan, strides)
         self.one_run = one_run(plan, frame, strides)
         self.ahead: ColumnsAhead | None = None
-        if frame.target is not None and asks_for_columns(plan, strides, frame.target):
-            self.ahead = ColumnsAhead(self, frame.target.cores)
+        if target is not None and asks:
+            self.ahead = ColumnsAhead(self, target.cores)
         self.is_whole = True
         """Whether threads claim its blocks, and not those of a group that it is a part of."""
         self.sum_number = "0"
@@ -348,8 +353,8 @@ class ContractionWriter:
         turn = steps_in_turn(rows, vectors, target)
         words = self.form.words
         given = (self.form.dtype, *shape, words, ahead, rows_ahead, far, stored, read, turn)
-        beside = 0 if self.ahead is None else self.ahead.beside
-        tile = Tile(*given, beside, run=plan.run)
+        asking = (0, 1) if self.ahead is None else (self.ahead.beside, self.ahead.every)
+        tile = Tile(*given, *asking, run=plan.run)
         self.tiles[tile.name] = tile
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         asked = ("", "0") if self.ahead is None else self.ahead.ask(row, lane, block.points, a)

@@ -30,8 +30,8 @@ class Tile:
     `c_row` apart. If `masked`, the last vector is read only where its lane is below `%live`.
     Elements are numbers, or `words` of several factors each. If `ahead`, the vectors so many
     elements on are brought near, too (if `far`, only to the second cache); if `rows_ahead`, what is
-    so many on from the rows; and if `beside`, so many lines of the cache in each step, side by
-    side, which others need: to the second. Those of the next step are `%by` bytes on.
+    so many on from the rows; and if `beside`, so many lines of the cache, side by side, which
+    others need, `every` so many steps: to the second. Those that are next are `%by` bytes on.
     """
 
     dtype: DType
@@ -56,6 +56,8 @@ class Tile:
     turn: int = 1
     """How many k are done in a turn, at least; those of words are done one by one."""
     beside: int = 0
+    every: int = 1
+    """A divisor of what is done in a turn; steps that are left over ask each."""
     run: int = 0
     """How many terms are added up one by one at most before the sum of them is put to the result,
     if there may be more."""
@@ -66,9 +68,15 @@ class Tile:
         place += "" if self.b_step == self.vectors * self.lanes else f".by{self.b_step}"
         part = f".partial{self.stored or ''}" if self.partial else ""
         masked = f".masked{self.read or ''}" if self.masked else ""
-        kind = masked + part + f".beside{self.beside}" * bool(self.beside)
+        kind = masked + part + f".beside{self.beside}.{self.every}" * bool(self.beside)
         kind += f".run{self.run}" * bool(self.run)
         return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
+
+
+def steps_at_once(sums: int, bytes_of: int, turn: int) -> int:
+    """How many k a tile of so many accumulators of so many bytes does in a turn, if it is to do
+    `turn` at least."""
+    return max(turn, 2 if sums <= IN_TURN.get(bytes_of, 4) else 1)
 
 
 def call_tile(
@@ -83,7 +91,7 @@ def call_tile(
 ) -> str:
     """The call of a tile's function. The result replaces what `c` holds if `first`, else it is
     added to it; `k` may be zero. Lines are asked for `beside`: from where on, and how many bytes
-    those of a step are from those before."""
+    those that are next are from those before."""
     more = f", ptr {beside[0]}, i64 {beside[1]}" * bool(tile.beside)
     arguments = f"ptr {a}, ptr {b}, i64 {k}, ptr {c}, i1 {first}, i64 {live}{more}"
     return f"call void @{tile.name}({arguments})"
@@ -125,10 +133,10 @@ class _Writer:
         self.cells = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
         self.count = len(self.cells)
         """How many sums there are."""
-        few = len(self.cells) <= IN_TURN.get(tile.lanes * self.align, 4)
-        self.turn = max(tile.turn, 2 if few else 1)
+        self.turn = steps_at_once(tile.rows * tile.vectors, tile.lanes * self.align, tile.turn)
         self.moving: dict[str, int | str] = {"a": tile.a_step, "b": tile.b_step}
-        """How far each pointer moves in a step: elements, or bytes that the caller says."""
+        """How far each pointer moves in a step, elements, or when lines are asked for, bytes that
+        the caller says."""
         if tile.beside:
             self.moving["e"] = "%by"
         places = tuple(i * tile.a_row for i in range(tile.rows))
@@ -174,7 +182,9 @@ class _Writer:
         """Where a pointer is so many steps later."""
         step = self.moving[name.rsplit(".", maxsplit=1)[-1]]
         if isinstance(step, str):
-            self._add(f"%{later}.by = mul nsw i64 {step}, {steps}")
+            every = self.tile.every
+            asked = steps // every + steps % every
+            self._add(f"%{later}.by = mul nsw i64 {step}, {asked}")
             self._add(f"%{later} = getelementptr i8, ptr %{name}, i64 %{later}.by")
         else:
             self._add(f"%{later} = getelementptr {self.scalar}, ptr %{name}, i64 {steps * step}")
@@ -276,7 +286,7 @@ class _Writer:
     def _ask_beside(self, x: str, turn: int) -> None:
         """Bring near what others need."""
         at = f"%{x}.e"
-        for k in range(turn):
+        for k in range(0, turn, self.tile.every):
             if k:
                 self._move(f"{x}.e", f"{x}.e.{k}", k)
                 at = f"%{x}.e.{k}"

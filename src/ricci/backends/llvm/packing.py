@@ -115,7 +115,7 @@ class Packing:
     panel: int = 0
     """Elements per k of a panel, except for the last one."""
     is_far: bool = False
-    """Whether elements come from beyond the caches."""
+    """Whether elements come from beyond the caches, and nothing else asks for them."""
 
     def call(self, outer: str, begin: str, count: str, stride: str, block: Block, to: str) -> str:
         """The call that packs `count` elements from number `begin` into the panel at `to`."""
@@ -178,9 +178,8 @@ class _Packer:
         self.strides = strides
         self.turned: set[int] = set()
         """The numbers of rows known beforehand of blocks that are transposed."""
-        self.asks = packing.is_far and self._is_side_by_side()
-        """Whether to ask, at each k, for the line behind what is packed: the next panels', which
-        the processor does not foresee, as each k is on a page of its own."""
+        self.beyond = self._beyond() if packing.is_far else 0
+        """How many bytes behind elements those are to ask for; 0 if none."""
 
     def write(self) -> None:
         p, b = self.packing, self.b
@@ -236,12 +235,27 @@ class _Packer:
         one = len(self.space.groups) == 1
         return one and flat_form(access, self.strides).steps.get(self.space.groups[0][-1], 0) == 1
 
+    def _beyond(self) -> int:
+        """How many bytes behind the elements for one k those of the next panels are: the processor
+        does not foresee them, as each k is on a page of its own. If runs of elements are short, it
+        is those of the next run; 0 if elements lie apart."""
+        p, access, groups = self.packing, self.packing.operand.access, self.space.groups
+        if access is None or not groups or self.along is not None or not is_plain(access):
+            return 0
+        steps, bytes_of = flat_form(access, self.strides).steps, width(p.dtype)
+        step = steps.get(groups[-1][-1], 0)
+        if p.lanes == 1 or step < 1 or step * p.lanes * bytes_of > LINE:
+            return 0
+        if len(groups) > 1 and size(groups[-1]) < 2 * p.panel:
+            return steps.get(groups[-2][-1], 0) * bytes_of
+        return max(p.panel * step * bytes_of, LINE)
+
     def _row(self, places: Places, to: str) -> None:
         """The elements of a whole panel for one k."""
         p, b, access = self.packing, self.b, self.packing.operand.access
         assert access is not None
         for lane in range(0, p.panel, p.lanes):
-            if self.asks and lane * width(p.dtype) % LINE == 0:
+            if self.beyond and lane * width(p.dtype) % LINE == 0:
                 self._ask(places | group_places(self.space.groups[0], plus(b, "%begin", str(lane))))
             start = plus(b, "%begin", str(lane))
             own = group_places(self.space.groups[0], start, vector=True)
@@ -368,7 +382,7 @@ class _Packer:
         )
 
     def _element(self, places: Places, step: Step, to: str, guarded: bool = True) -> None:
-        if self.asks:
+        if self.beyond:
             self._ask(places)
         some = not step.mask.is_full or (guarded and find_guards((self.value,)))
         inside = self._is_in_memory(places, step) if some else None
@@ -392,10 +406,10 @@ class _Packer:
             self._store(step, self._evaluate(places, step, guarded), to)
 
     def _ask(self, places: Places) -> None:
-        """Bring near the line behind the elements at some places."""
+        """Bring near what lies behind the elements at some places."""
         access = self.packing.operand.access
         assert access is not None
-        prefetch(self.b, self.frame.point(1, places).address(access).pointer, LINE)
+        prefetch(self.b, self.frame.point(1, places).address(access).pointer, self.beyond)
 
     def _is_in_memory(self, places: Places, step: Step) -> str | None:
         """Whether all lanes, those that are not there and those that a guard leaves out, too, are
