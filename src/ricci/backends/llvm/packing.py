@@ -240,7 +240,7 @@ class _Packer:
         does not foresee them, as each k is on a page of its own. If runs of elements are short, it
         is those of the next run; 0 if elements lie apart."""
         p, access, groups = self.packing, self.packing.operand.access, self.space.groups
-        if access is None or not groups or self.along is not None or not is_plain(access):
+        if access is None or not groups or self.along is not None or not _is_linear(access):
             return 0
         steps, bytes_of = flat_form(access, self.strides).steps, width(p.dtype)
         step = steps.get(groups[-1][-1], 0)
@@ -536,6 +536,11 @@ def is_plain(access: Access) -> bool:
         is_within(s.index, n) and not linear(s.index).others
         for s, n in zip(access.subscripts, shape, strict=True)
     )
+
+
+def _is_linear(access: Access) -> bool:
+    """Whether all subscripts are linear, and no element is missing."""
+    return not needs_check(access) and not any(linear(s.index).others for s in access.subscripts)
 
 
 def _may_fail(node: Expr) -> bool:
