@@ -7,13 +7,17 @@ import pytest
 
 import ricci
 from ricci.backends.llvm.contraction_tiles import multiply_adds
+from ricci.backends.llvm.kernels import choose
 from ricci.backends.llvm.microkernel import Tile, write_tile
+from ricci.backends.llvm.schedule import Contraction, Window
 from ricci.backends.llvm.targets import named
 from ricci.backends.llvm.window_tile import WindowTile
 from ricci.backends.llvm.words import Words
 from ricci.dtypes import DType
+from ricci.ir.loops import Reduce
 from ricci.ir.text import parse_graph
 from ricci.runtime.executable import compile_graph
+from ricci.runtime.stages import lowered
 
 from .assembly import innermost
 from .running import runnable_targets
@@ -213,3 +217,26 @@ def test_sums_of_any_length_are_exact(terms: int) -> None:
         x, y = _draw("int8", (13, terms)), _draw("int8", (terms, 37))
         found = _product("int8", "int8", 13, terms, 37, False).compile(target=target)(x, y)
         np.testing.assert_array_equal(found, x.astype(np.int32) @ y.astype(np.int32))
+
+
+@pytest.mark.parametrize(("window", "kind"), [(1, Contraction), (3, Window)])
+def test_what_is_read_in_place_is_done_in_blocks_and_windows_where_they_are(
+    window: int, kind: type
+) -> None:
+    """Tiles of windows end at the ends of rows, those of blocks do not, but have to pack."""
+    size = 13 + window
+    graph = parse_graph(f"""
+        graph G {{
+          input x = x: int16[{size}, {size}, 256];
+          variable w: int8[256, 256, {window}, {window}];
+          y: int32[14, 14, 256] = conv(x, w) {{
+            y[p, q, f] += int32(x[p + i, q + j, d]) * int32(w[f, d, i, j])
+              for p < 14, q < 14, f < 256, d < 256, i < {window}, j < {window};
+          }}
+          output y = y;
+        }}""")
+    target = named("x86-64-v3")
+    program = lowered(graph, "float32", "int64", {}, target)
+    (kernel,) = (k for k in program.actions if isinstance(k, Reduce))
+    chosen = choose(kernel, program.strides, target, frozenset(program.variables))
+    assert isinstance(chosen, kind)

@@ -33,6 +33,8 @@ from .winograd_write import write_winograd
 
 _ALIKE = 1.05
 """Estimates so near each other say nothing: what is read in place is preferred then."""
+_WORDS_PACKED = 1.2
+"""How many times as long as estimated it takes if words of small integers are packed."""
 MOST_SCRATCH = 64 << 20
 """Bytes that a thread may use for packed blocks."""
 
@@ -148,7 +150,9 @@ def _choose_words(
     strides, constant = with_strides(form, strides), with_views(form, constant)
     plan = make_plan(form, strides, target, constant)
     room, most = form.words.room(target), _cycles(plan, strides, target)
-    window = choose_window(form, strides, room, constant, most)
+    packs = "packed" in (plan.broadcast_source, plan.vector_source)
+    soonest = (_WORDS_PACKED if packs else 1.0) * _until_done(plan, strides, room)
+    window = choose_window(form, strides, room, constant, most, soonest)
     if window is not None:
         return form, window
     return form, plan if _is_worthwhile(plan, strides, target) else None
