@@ -62,3 +62,65 @@ def test_what_they_compute(maps: int, size: int) -> None:
     want = np.einsum("cyxij,mcij->myx", windows, w)
     got = ricci.tc.define(text(maps, size), threads=2)["f"](x, w)
     np.testing.assert_allclose(got, want, 1e-5)
+
+
+def pixels(maps: int, size: int, channels: int) -> str:
+    return (
+        f"def f(float({channels},{size}) X, float({maps},{channels}) W) -> (O) {{"
+        " O(m, p) +=! X(c, p) * W(m, c) }"
+    )
+
+
+@pytest.mark.parametrize(
+    ("maps", "size", "whole"),
+    [
+        (24, 3136, True),
+        (4, 3136, True),
+        (29, 3136, False),  # eight tiles
+        (24, 64, False),  # of four vectors each
+        (1, 3136, False),
+    ],
+)
+def test_few_tiles_of_rows_are_done_together(maps: int, size: int, whole: bool) -> None:
+    """In blocks of the vectors of a row: one by one, rows would share nothing."""
+    (kernel,) = lower(ricci.tc.define(pixels(maps, size, 64))["f"].graph, {}, Types()).kernels
+    assert isinstance(kernel, Reduce)
+    plan = make_plan(kernel, Frame({}, EIGHT), EIGHT)
+    assert plan.by_vectors == whole
+    if whole:
+        assert (plan.rows, plan.leading) == (4, 0)
+        assert plan.blocks >= 8
+
+
+@pytest.mark.parametrize("maps", [4, 7, 24, 27])
+@pytest.mark.parametrize("size", [3136, 3131, 2049, 200])
+def test_what_blocks_of_vectors_compute(maps: int, size: int) -> None:
+    """With rows and vectors that are left over, by one thread and by several."""
+    rng = np.random.default_rng(size)
+    x, w = (rng.standard_normal(shape, np.float32) for shape in ((16, size), (maps, 16)))
+    want = w @ x
+    for threads in (1, 2, 3):
+        got = ricci.tc.define(pixels(maps, size, 16), threads=threads)["f"](x, w)
+        np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("maps", [4, 10])
+def test_borders_in_blocks_of_vectors(maps: int) -> None:
+    """Where vectors at the ends of a row see some terms only."""
+    size = 1501
+    model = ricci.parse(
+        f"""import nn; graph G {{
+            @input {{ x: real[1,6,{size}]; w: real[{maps},6,5]; }}
+            @output {{ y: real[1,{maps},{size}]; }}
+            @compose {{ y = nn.conv{{padding=2}}(x, w); }} }}""",
+        "skriptnd",
+    )
+    rng = np.random.default_rng(maps)
+    x = rng.standard_normal((1, 6, size), np.float32)
+    w = rng.standard_normal((maps, 6, 5), np.float32)
+    padded = np.pad(x[0], ((0, 0), (2, 2)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 5, 1)
+    want = np.einsum("cpi,mci->mp", windows, w)[None]
+    for threads in (1, 2):
+        got = model.compile(threads=threads)(x, w)
+        np.testing.assert_allclose(got, want, 1e-4, 1e-4)

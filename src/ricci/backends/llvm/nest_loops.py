@@ -81,6 +81,8 @@ class LoopNest(ABC):
         """Of what is combined at the moment."""
         self.runs: dict[int, int] = {}
         """Targets that are written as one, and how many."""
+        self.across: tuple[Bound, Bound] | None = None
+        """Which vectors of each row are done, if not all."""
         if plan.vector is not None and plan.lanes > 1 and not plan.over_reduced:
             self.runs = runs_of(kernel, plan.vector.index, frame)
         read = {a.tensor for a in accesses(*kernel.initial, *kernel.values, *kernel.results)}
@@ -112,7 +114,8 @@ class LoopNest(ABC):
         if self.shares.chunks == 1 and self.shares.pieces == 1:
             self._blocked(places, "0")
             return
-        with self.b.loop(self._part("%begin"), self._part("%end")) as loop:
+        begin, end = (self.shares.first_piece(self.b, x) for x in ("%begin", "%end"))
+        with self.b.loop(begin, end) as loop:
             number = loop.index
             block = "0"
             if plan.blocks > 1:
@@ -136,15 +139,6 @@ class LoopNest(ABC):
         body = partial(self._rows, places, rows, (begin, end), {})
         write_streamed(self.kernel, self.plan, self.frame, body)
 
-    def _part(self, chunk: str) -> str:
-        """Where a chunk begins in all pieces of work."""
-        chunks, pieces = self.shares.chunks, self.shares.pieces
-        if chunks == pieces:
-            return chunk
-        scaled = self.b.pure(f"mul nuw nsw i64 {chunk}, {pieces}", chunk, str(pieces))
-        parts = chunks if isinstance(chunks, int) else counts.most(self.b, chunks, 1)
-        return self.b.pure(f"udiv i64 {scaled}, {parts}", scaled, str(parts))
-
     def _blocked(self, places: Places, block: str) -> None:
         """The loops after the leading ones; the first of them in blocks."""
         plan = self.plan
@@ -153,13 +147,20 @@ class LoopNest(ABC):
         if plan.blocks > 1:
             following = self.b.pure(f"add nuw nsw i64 {block}, 1", block)
             tiles = self._tiled(plan.leading)
-            if tiles is not None:
-                ends = (self._share_of(n, tiles.count) for n in (block, following))
-                low, high = (tiles.begin(self.b, n) for n in ends)
+            if plan.by_vectors:
+                self.across = self.shares.vectors(
+                    self.b, (block, following), plan, self._units(None)
+                )
+            elif tiles is not None:
+                starts = (self.shares.start(self.b, n, tiles.count) for n in (block, following))
+                low, high = (tiles.begin(self.b, n) for n in starts)
                 limits = low, high
             else:
                 count = self._units(rest[0] if rest else None)
-                limits = self._share_of(block, count), self._share_of(following, count)
+                limits = (
+                    self.shares.start(self.b, block, count),
+                    self.shares.start(self.b, following, count),
+                )
         self._rows(places, rest, limits, {})
 
     def _tiled(self, position: int) -> Tiles | None:
@@ -176,11 +177,6 @@ class LoopNest(ABC):
         assert self.plan.vector is not None
         extent = self.frame.count(self.plan.vector.extent)
         return counts.rounded_up(self.b, extent, self.plan.lanes)
-
-    def _share_of(self, block: str, count: Bound) -> str:
-        blocks = self.shares.blocks
-        scaled = self.b.pure(f"mul nuw nsw i64 {block}, {count}", block, str(count))
-        return self.b.pure(f"udiv i64 {scaled}, {blocks}", scaled, str(blocks))
 
     def _rows(
         self, places: Places, rest: list[Loop], limits: tuple[Bound, Bound] | None, ranges: Ranges
@@ -254,7 +250,7 @@ class LoopNest(ABC):
             left = tiles.left if tiles is not None and count > 1 else None
             for at, rows in steps_of(self.b, first, last, count, left):
                 group = [{**places, row.index: self._moved(at, k)} for k in range(rows)]
-                self._vectors(group, None, known)
+                self._vectors(group, self.across, known)
 
     def _moved(self, at: Bound, by: int) -> Place:
         return Place(None, at + by) if isinstance(at, int) else Place(at, by)

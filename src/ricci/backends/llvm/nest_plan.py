@@ -9,15 +9,14 @@ import math
 from collections.abc import Sequence
 
 from ...ir.loops import Reduce
-from ...ir.nodes import Access, Apply, Expr, Index, integer
-from ...ir.rewrite import accesses, free_indices, walk
-from ...ir.special import SPECIAL
+from ...ir.nodes import Apply, Expr, Index, integer
+from ...ir.rewrite import free_indices, walk
 from ...records import dataclass, replace
-from .chunks import MOST_CHUNKS, chunks_of
 from .emit import Frame
 from .emit_spread import spread_of
 from .emit_types import width
 from .nest_choice import choice_of, dtypes_of, is_stored_each_step, prefix_of
+from .nest_cut import share
 from .nest_rows import are_together
 from .nest_uses import (
     Loop,
@@ -39,8 +38,6 @@ from .sizes import (
 )
 from .target import LINE, PAGE, Target
 
-_FEW_CHUNKS = 8
-"""Chunks that are enough for the rows of a tile to stay together: alone they share nothing."""
 _FEW, _LEAN = 3, frozenset(("exp", "exp2", "tanh"))
 """Vectors at once where there are functions and few registers: no room for the values of more. Save
 for functions that need two values at a time, with which even more is done at once."""
@@ -68,9 +65,9 @@ _FAR = 1 << 20
 class Plan:
     """The arrangement of a reduction.
 
-    `outer` are the loops over the domain but the vector's; the leading ones whose product is
-    `parallel`, and if `split` also blocks of the next one (the vector loop after the last), make up
-    the chunks. `fixed` are indices that another loop runs through.
+    `outer` are the loops over the domain but the vector's; the `leading` ones, and `blocks` of the
+    next one (the vector's after the last), make up the chunks. `fixed` are indices that another
+    loop runs through.
     """
 
     outer: list[Loop]
@@ -94,6 +91,8 @@ class Plan:
     """About how many instructions a tile may have with its inner loops written out."""
     wanted: int = 1
     """How many chunks there should be."""
+    by_vectors: bool = False
+    """Whether blocks are of the vector's loop, each with all rows: these are few tiles."""
     kept: int = 0
     """Vectors of results whose accumulators are in memory while all of them take `terms` terms at
     a time, so that long stretches of each row are read; 0 if those of a tile are in registers."""
@@ -510,87 +509,3 @@ def _is_heavy(kernel: Reduce) -> bool:
     """Whether a point takes so many instructions that more of them at once gain nothing."""
     nodes = _nodes(kernel)
     return len(nodes) > 24 or sum(isinstance(x, Apply) for x in nodes) > 1
-
-
-_CHEAP = frozenset(
-    {"abs", "sqrt", "floor", "ceil", "trunc", "fma", "copysign", "nextafter", "logb"}
-)
-
-
-def cost_of(exprs: Sequence[Expr]) -> float:
-    """Rough nanoseconds of one vector's worth of an expression."""
-    heavy = 0.0
-    for node in walk(*exprs):
-        if isinstance(node, Apply):
-            heavy += 1.0 if node.function in _CHEAP else 50.0 if node.function in SPECIAL else 4.0
-        elif isinstance(node, Access):
-            # where data says what is read, it is seldom in a cache
-            heavy += 4.0 if accesses(*(s.index for s in node.subscripts)) else 0.35
-        else:
-            heavy += 0.1
-    return heavy
-
-
-def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
-    """Divide the domain into chunks that are worth their while, or into at most so many."""
-    points = math.prod(likely(x.extent) for x in plan.outer)
-    row = likely(plan.row)
-    terms = math.prod(likely(x.extent) for x in plan.reduced)
-    tests = [] if kernel.condition is None else [kernel.condition]
-    per_term = cost_of([*kernel.values, *tests]) * (1.0 if plan.over_reduced else 0.5)
-    per_row = per_term * terms
-    ends = cost_of([*kernel.initial, *kernel.results]) + 0.5
-    plan.costs = per_term, ends
-    steps = math.ceil(row / plan.lanes)
-    if plan.over_reduced:
-        work = points * (per_row * steps + ends)
-    else:
-        work = points * steps * (per_row + ends)
-    plan.work = work
-    if _is_open(plan):
-        plan.open, plan.chunks = True, MOST_CHUNKS
-        plan.leading = max(0, len(plan.outer) - 1)
-        has_row = plan.vector is not None and not plan.over_reduced
-        plan.blocks = 2 if plan.outer or has_row else 1
-        return
-    wanted = min(MOST_CHUNKS, chunks_of(work)) if chunks is None else chunks
-    plan.wanted = max(wanted, 1)
-    if wanted <= 1:
-        return
-    product = 1
-    while plan.leading < len(plan.outer) and product < wanted:
-        extent = likely(plan.outer[plan.leading].extent)  # which is known here
-        if _can_split(plan, plan.leading):
-            tiles = math.ceil(extent / plan.rows)
-            in_tiles = plan.rows > 1 and product * tiles >= min(wanted, _FEW_CHUNKS)
-            if in_tiles or product * extent > 4 * wanted:
-                break
-        product *= extent
-        plan.leading += 1
-    if product < wanted:
-        plan.blocks = _blocks(plan, wanted / product)
-    plan.chunks = min(product * plan.blocks, wanted)
-
-
-def _is_open(plan: Plan) -> bool:
-    """Whether some extent depends on symbols."""
-    loops = [*plan.outer, *plan.reduced, *([plan.vector] if plan.vector else [])]
-    return not all(isinstance(x.extent, int) for x in loops)
-
-
-def _can_split(plan: Plan, position: int) -> bool:
-    """Only the innermost row loop and the vector loop can be cut into blocks."""
-    return position == len(plan.outer) - 1
-
-
-def _blocks(plan: Plan, wanted: float) -> int:
-    """How many blocks the loop after the leading ones is cut into."""
-    if plan.leading == len(plan.outer):
-        if plan.vector is None or plan.over_reduced:
-            return 1
-        unit = plan.lanes * max(plan.vectors, plan.kept)
-        return max(1, min(math.ceil(wanted), math.ceil(likely(plan.row) / unit)))
-    if plan.leading == len(plan.outer) - 1:
-        row = plan.outer[plan.leading]
-        return max(1, min(math.ceil(wanted), math.ceil(likely(row.extent) / plan.rows)))
-    return 1

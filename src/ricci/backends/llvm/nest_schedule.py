@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...ir.loops import Reduce
 from ...ir.nodes import Index
 from .emit import Frame
+from .nest_cut import share
 from .nest_plan import (
     Plan,
     add_strip,
@@ -15,7 +16,6 @@ from .nest_plan import (
     can_strip,
     lanes_of,
     least_lanes,
-    share,
 )
 from .nest_uses import Loop, loops_of, uses_of
 from .schedule import Nest, impossible

@@ -31,6 +31,29 @@ class Shares:
     pieces: Count
     blocks: Count
 
+    def first_piece(self, b: Builder, chunk: str) -> str:
+        """The piece of work that a chunk begins with."""
+        if self.chunks == self.pieces:
+            return chunk
+        scaled = b.pure(f"mul nuw nsw i64 {chunk}, {self.pieces}", chunk, str(self.pieces))
+        parts = self.chunks if isinstance(self.chunks, int) else counts.most(b, self.chunks, 1)
+        return b.pure(f"udiv i64 {scaled}, {parts}", scaled, str(parts))
+
+    def start(self, b: Builder, block: str, count: Count) -> str:
+        """Where a block begins, in so many steps of the loop that is cut."""
+        scaled = b.pure(f"mul nuw nsw i64 {block}, {count}", block, str(count))
+        return b.pure(f"udiv i64 {scaled}, {self.blocks}", scaled, str(self.blocks))
+
+    def vectors(
+        self, b: Builder, blocks: tuple[str, str], plan: Plan, count: Count
+    ) -> tuple[Count, Count]:
+        """The vectors, of so many in a row, from one block to another: whole tiles of them."""
+        tiles = counts.rounded_up(b, count, plan.vectors)
+        first, last = (
+            counts.product(b, self.start(b, block, tiles), plan.vectors) for block in blocks
+        )
+        return first, counts.least(b, last, count)
+
 
 def shares_of(plan: Plan, frame: Frame) -> Shares:
     """The numbers of a plan, computed at the head of the function if they are not known."""
