@@ -10,12 +10,16 @@ import pytest
 
 import ricci
 from ricci.backends.llvm.emit import Frame
+from ricci.backends.llvm.kernels import generate
 from ricci.backends.llvm.nest_plan import make_plan
-from ricci.backends.llvm.target import Target
+from ricci.backends.llvm.schedule import Nest
+from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.targets import named
 from ricci.dtypes import Types
 from ricci.ir.loops import Reduce
 from ricci.passes.pipeline import lower
+
+from ..engine_contraction.native import Native
 
 EIGHT = named("x86-64-v3")
 SIXTEEN = replace(EIGHT, vector_bytes=64, registers=32)
@@ -124,3 +128,27 @@ def test_borders_in_blocks_of_vectors(maps: int) -> None:
     for threads in (1, 2):
         got = model.compile(threads=threads)(x, w)
         np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("maps", [4, 7])
+def test_each_block_of_vectors_is_done_once(maps: int) -> None:
+    """Whole tiles of all rows, and nothing else."""
+    (kernel,) = lower(ricci.tc.define(pixels(maps, 1000, 16))["f"].graph, {}, Types()).kernels
+    schedule = Nest(1, 8, (0,), (2,), 4, 2, 10, 700)
+    code = generate(kernel, {}, host(), schedule=schedule)
+    rng = np.random.default_rng(maps)
+    x, w = (rng.standard_normal(shape, np.float32) for shape in ((16, 1000), (maps, 16)))
+    result, want, done = kernel.targets[0].tensor, w @ x, np.zeros(1000, int)
+    unset = np.full_like(want, np.nan)
+    arrays = {t: {"f.X": x, "f.W": w}.get(t.name, unset) for t in code.tensors}
+    assert code.chunks == 10
+    for chunk in range(code.chunks):
+        native = Native(code, arrays, host())
+        native.do(chunk, chunk + 1)
+        got = native.array(result)
+        columns = ~np.isnan(got).any(0)
+        assert (columns == ~np.isnan(got).all(0)).all()
+        assert np.flatnonzero(columns)[0] % 16 == 0
+        np.testing.assert_allclose(got[:, columns], want[:, columns], 1e-4, 1e-4)
+        done += columns
+    assert (done == 1).all()

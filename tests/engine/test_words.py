@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm.contraction import follow
 from ricci.backends.llvm.contraction_tiles import multiply_adds
 from ricci.backends.llvm.kernels import choose
 from ricci.backends.llvm.microkernel import Tile, write_tile
@@ -224,14 +228,14 @@ def test_what_is_read_in_place_is_done_in_blocks_and_windows_where_they_are(
     window: int, kind: type
 ) -> None:
     """Tiles of windows end at the ends of rows, those of blocks do not, but have to pack."""
-    size = 13 + window
+    size = 6 + window
     graph = parse_graph(f"""
         graph G {{
-          input x = x: int16[{size}, {size}, 256];
-          variable w: int8[256, 256, {window}, {window}];
-          y: int32[14, 14, 256] = conv(x, w) {{
+          input x = x: int16[{size}, {size}, 512];
+          variable w: int8[512, 512, {window}, {window}];
+          y: int32[7, 7, 512] = conv(x, w) {{
             y[p, q, f] += int32(x[p + i, q + j, d]) * int32(w[f, d, i, j])
-              for p < 14, q < 14, f < 256, d < 256, i < {window}, j < {window};
+              for p < 7, q < 7, f < 512, d < 512, i < {window}, j < {window};
           }}
           output y = y;
         }}""")
@@ -240,3 +244,28 @@ def test_what_is_read_in_place_is_done_in_blocks_and_windows_where_they_are(
     (kernel,) = (k for k in program.actions if isinstance(k, Reduce))
     chosen = choose(kernel, program.strides, target, frozenset(program.variables))
     assert isinstance(chosen, kind)
+
+
+def test_tiles_of_words_ask_for_columns_once_in_a_turn() -> None:
+    """As often as the place of the next question moves, though a turn has fewer steps than one of
+    numbers."""
+    graph = parse_graph("""
+        graph G {
+          input x = x: int16[96, 120];
+          variable w: int8[120, 384];
+          y: int32[96, 384] = matmul(x, w) {
+            y[i, j] += int32(x[i, k]) * int32(w[k, j]) for i < 96, j < 384, k < 120;
+          }
+          output y = y;
+        }""")
+    target = replace(named("x86-64-v3"), cpu="znver3", l2=1 << 15, cores=1)
+    program = lowered(graph, "float32", "int64", {}, target)
+    (kernel,) = (k for k in program.actions if isinstance(k, Reduce))
+    schedule = Contraction("right", "direct", "prepared", 4, 2, 96, 32, (0,), 0, 60, 1)
+    code = follow(kernel, schedule, program.strides, target, frozenset(program.variables))
+    (tile,) = re.findall(r"define internal void @kernel\.tile\.4x2\S*\(.*?\n}", code.text, re.S)
+    loop = tile[tile.index("\nk:") : tile.index("\nk.end:")]
+    asked = loop.count("@llvm.prefetch.p0(ptr %k.e.")
+    (moved,) = re.findall(r"%k\.e\.next\.by = mul nsw i64 %by, (\d+)", loop)
+    assert asked == int(moved) == 1
+    assert loop.count("@llvm.x86.avx2.pmadd.wd(") == 16

@@ -134,10 +134,13 @@ def _choose(
     return form, plan if good else None
 
 
+def _packs(plan: Plan) -> bool:
+    return "packed" in (plan.broadcast_source, plan.vector_source)
+
+
 def _is_in_place(plan: Plan) -> bool:
     """Whether nothing is packed, either, and panels stay in the first cache for many rows."""
-    packs = "packed" in (plan.broadcast_source, plan.vector_source)
-    return not packs and plan.depth.blocks > 1 and plan.lane_block == plan.panel
+    return not _packs(plan) and plan.depth.blocks > 1 and plan.lane_block == plan.panel
 
 
 def _choose_words(
@@ -150,8 +153,7 @@ def _choose_words(
     strides, constant = with_strides(form, strides), with_views(form, constant)
     plan = make_plan(form, strides, target, constant)
     room, most = form.words.room(target), _cycles(plan, strides, target)
-    packs = "packed" in (plan.broadcast_source, plan.vector_source)
-    soonest = (_WORDS_PACKED if packs else 1.0) * _until_done(plan, strides, room)
+    soonest = (_WORDS_PACKED if _packs(plan) else 1.0) * _until_done(plan, strides, room)
     window = choose_window(form, strides, room, constant, most, soonest)
     if window is not None:
         return form, window

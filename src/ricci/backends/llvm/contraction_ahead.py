@@ -98,7 +98,7 @@ class ColumnsAhead:
             self.lines = -(-wide // tiles)
         self.wide = -(-wide // self.lines)
         """How many shares a panel has side by side, if each tile asks in every step."""
-        turn = _turn(self.plan, writer.frame.target)
+        turn = _turn(self.plan, writer)
         self.every = turn if tiles >= self.wide * turn else 1
         """After how many steps a tile asks again: once in a turn, if that is enough."""
         self.beside = self.lines + self.is_apart
@@ -172,11 +172,11 @@ class ColumnsAhead:
         return element(b, "i8", at, times(b, product(b, rest, steps), self.step))
 
 
-def _turn(plan: Plan, target: Target | None) -> int:
-    """How many k most tiles of a plan do in a turn."""
-    turn = steps_in_turn(plan.rows, plan.vectors, target)
-    bytes_of = plan.lanes * plan.form.dtype.numpy().itemsize
-    return steps_at_once(plan.rows * plan.vectors, bytes_of, turn)
+def _turn(plan: Plan, writer: ContractionWriter) -> int:
+    """How many k the tiles of a plan do in a turn; those of what is left over do as many."""
+    turn = steps_in_turn(plan.rows, plan.vectors, writer.frame.target)
+    sums, bytes_of = plan.rows * plan.vectors, plan.lanes * writer.bytes
+    return steps_at_once(sums, bytes_of, turn, plan.form.words)
 
 
 def _rounded_up(b: Builder, x: str, y: str) -> str:

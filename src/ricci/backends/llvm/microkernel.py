@@ -73,9 +73,11 @@ class Tile:
         return f"kernel.tile.{self.rows}x{self.vectors}{place}{kind}"
 
 
-def steps_at_once(sums: int, bytes_of: int, turn: int) -> int:
+def steps_at_once(sums: int, bytes_of: int, turn: int, words: Words | None) -> int:
     """How many k a tile of so many accumulators of so many bytes does in a turn, if it is to do
-    `turn` at least."""
+    `turn` at least; of words at most."""
+    if words is not None:
+        return min(turn, words.in_turn)
     return max(turn, 2 if sums <= IN_TURN.get(bytes_of, 4) else 1)
 
 
@@ -133,7 +135,8 @@ class _Writer:
         self.cells = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
         self.count = len(self.cells)
         """How many sums there are."""
-        self.turn = steps_at_once(tile.rows * tile.vectors, tile.lanes * self.align, tile.turn)
+        bytes_of = tile.lanes * self.align
+        self.turn = steps_at_once(self.count, bytes_of, tile.turn, tile.words)
         self.moving: dict[str, int | str] = {"a": tile.a_step, "b": tile.b_step}
         """How far each pointer moves in a step, elements, or when lines are asked for, bytes that
         the caller says."""
@@ -392,7 +395,6 @@ class _WordsWriter(_Writer):
         self.words = tile.words
         self.offset = tile.words if tile.words.offset else None
         self.count += tile.vectors * bool(self.offset)
-        self.turn = min(tile.turn, self.words.in_turn)
         self.add = "add"
 
     def _step(

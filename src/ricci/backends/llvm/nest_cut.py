@@ -67,15 +67,14 @@ def share(kernel: Reduce, plan: Plan, chunks: int | None = None) -> None:
     plan.wanted = max(wanted, 1)
     if wanted <= 1:
         return
-    product = 1
+    product, enough = 1, min(wanted, _FEW_CHUNKS)
     while plan.leading < len(plan.outer) and product < wanted:
         extent = likely(plan.outer[plan.leading].extent)  # which is known here
         if _can_split(plan, plan.leading):
-            tiles = math.ceil(extent / plan.rows)
-            in_tiles = plan.rows > 1 and product * tiles >= min(wanted, _FEW_CHUNKS)
+            in_tiles = plan.rows > 1 and product * math.ceil(extent / plan.rows) >= enough
             if in_tiles or product * extent > 4 * wanted:
                 break
-            if product * _tiles_of_row(plan) >= min(wanted, _FEW_CHUNKS):
+            if product * _tiles_of_row(plan) >= enough:
                 plan.by_vectors = True
                 break
         product *= extent

@@ -145,23 +145,23 @@ class LoopNest(ABC):
         rest = plan.outer[plan.leading :]
         limits: tuple[Bound, Bound] | None = None
         if plan.blocks > 1:
-            following = self.b.pure(f"add nuw nsw i64 {block}, 1", block)
             tiles = self._tiled(plan.leading)
             if plan.by_vectors:
-                self.across = self.shares.vectors(
-                    self.b, (block, following), plan, self._units(None)
-                )
+                self.across = self._vectors_of(block)
             elif tiles is not None:
-                starts = (self.shares.start(self.b, n, tiles.count) for n in (block, following))
-                low, high = (tiles.begin(self.b, n) for n in starts)
-                limits = low, high
+                low, high = self.shares.ends(self.b, block, tiles.count)
+                limits = tiles.begin(self.b, low), tiles.begin(self.b, high)
             else:
                 count = self._units(rest[0] if rest else None)
-                limits = (
-                    self.shares.start(self.b, block, count),
-                    self.shares.start(self.b, following, count),
-                )
+                limits = self.shares.ends(self.b, block, count)
         self._rows(places, rest, limits, {})
+
+    def _vectors_of(self, block: str) -> tuple[Bound, Bound]:
+        """Which vectors of a row a block has: whole tiles of them."""
+        b, vectors, count = self.b, self.plan.vectors, self._units(None)
+        tiles = counts.rounded_up(b, count, vectors)
+        low, high = (counts.product(b, n, vectors) for n in self.shares.ends(b, block, tiles))
+        return low, self._least(high, count)
 
     def _tiled(self, position: int) -> Tiles | None:
         """The tiles of rows of the loop at a position."""

@@ -39,20 +39,14 @@ class Shares:
         parts = self.chunks if isinstance(self.chunks, int) else counts.most(b, self.chunks, 1)
         return b.pure(f"udiv i64 {scaled}, {parts}", scaled, str(parts))
 
-    def start(self, b: Builder, block: str, count: Count) -> str:
-        """Where a block begins, in so many steps of the loop that is cut."""
-        scaled = b.pure(f"mul nuw nsw i64 {block}, {count}", block, str(count))
-        return b.pure(f"udiv i64 {scaled}, {self.blocks}", scaled, str(self.blocks))
-
-    def vectors(
-        self, b: Builder, blocks: tuple[str, str], plan: Plan, count: Count
-    ) -> tuple[Count, Count]:
-        """The vectors, of so many in a row, from one block to another: whole tiles of them."""
-        tiles = counts.rounded_up(b, count, plan.vectors)
-        first, last = (
-            counts.product(b, self.start(b, block, tiles), plan.vectors) for block in blocks
+    def ends(self, b: Builder, block: str, count: Count) -> tuple[str, str]:
+        """Where a block begins and ends, in so many steps of the loop that is cut."""
+        following = b.pure(f"add nuw nsw i64 {block}, 1", block)
+        scaled = (
+            b.pure(f"mul nuw nsw i64 {n}, {count}", n, str(count)) for n in (block, following)
         )
-        return first, counts.least(b, last, count)
+        low, high = (b.pure(f"udiv i64 {n}, {self.blocks}", n, str(self.blocks)) for n in scaled)
+        return low, high
 
 
 def shares_of(plan: Plan, frame: Frame) -> Shares:
