@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
@@ -41,6 +41,8 @@ TWO_UNITS = replace(
 )
 """What choices are asked for, whatever machine this is."""
 ZEN_5 = replace(TWO_UNITS, cpu="znver5", l2=1 << 20)
+PLACES = [2, 3, 5, 6, 8, 9, 14, 17]
+"""Extents of results."""
 
 
 class Small(Drawn):
@@ -54,10 +56,10 @@ class Small(Drawn):
         self.places = [self._filter(name, self.r.choice([2, 3, 3])) for name in order]
 
     def _filter(
-        self, name: str, taps: int, dilation: int = 1
+        self, name: str, taps: int, dilation: int = 1, places: Sequence[int] = PLACES
     ) -> tuple[Index, Index, Subscript, int]:
         """An index of places, one of the filter, the subscript of both, and the extent read."""
-        place = index(name, self.r.choice([2, 3, 5, 6, 8, 9, 14, 17]))
+        place = index(name, self.r.choice(places))
         kernel = index(f"k{name}", taps)
         pad, stride = self.r.choice([0, 1, 1, 2]), self.r.choice([1, 1, 2])
         stride = stride if dilation == 1 and taps != 2 else 1
@@ -404,12 +406,13 @@ def test_others_take_longer_than_estimated_with_two_units_of_32_bytes() -> None:
         assert isinstance(chosen, Winograd) == fewer
 
 
-def test_memory_is_earned_without_what_others_take_longer() -> None:
-    """Sums of filters that are kept: 1 MB more for 8 percent of one image; eight are worth it."""
-    for batch in (1, 8):
-        case = convolution(batch, (192, 192), (28, 28), 3, pad=1, stride=2)
+def test_memory_has_a_price_beside_what_others_take_longer() -> None:
+    """Sums of filters that are kept: 2 MB more for one image are worth it, 7 MB for a smaller one
+    are not."""
+    for channels, size, fewer in ((256, 28, True), (512, 20, False)):
+        case = convolution(1, (channels, channels), (size, size), 3, pad=1, stride=2)
         chosen = choose(case.kernel, {}, ZEN3, case.constant)
-        assert isinstance(chosen, Winograd) == (batch == 8)
+        assert isinstance(chosen, Winograd) == fewer
 
 
 def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:
@@ -651,3 +654,14 @@ def test_it_can_be_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Error) as caught:
         as_options({"winograd": "no"})
     assert [d.code for d in caught.value.diagnostics] == ["E0801"]
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "fewer"),
+    [((32, 3), 80, False), ((24, 4), 80, False), ((96, 6), 112, True), ((128, 64), 28, True)],
+)
+def test_few_filters_do_not_make_up_for_sums_of_elements(
+    channels: tuple[int, int], size: int, fewer: bool
+) -> None:
+    case = convolution(1, channels, (size, size), 3, stride=2, pad=1)
+    assert isinstance(choose(case.kernel, {}, ZEN3, case.constant), Winograd) == fewer

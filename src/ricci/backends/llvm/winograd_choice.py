@@ -14,16 +14,16 @@ from .emit_access import extent_of
 from .emit_types import width
 from .kernels import Strides
 from .schedule import Side, Winograd
-from .target import Target
+from .target import LINE, Target
 from .window_cost import copying_of
 from .winograd_filter import TILE, Axis, Filter, find_filter
 from .winograd_plan import WinogradPlan, in_tiles, with_tile
 
-_OTHERS, _OTHERS_SHORT = {False: 1.0, True: 1.09}, 1.08
+_OTHERS, _OTHERS_SHORT = {False: 1.0, True: 1.09}, 1.25
 """How many times as long as they are estimated other ways take, by whether a core is wide: twelve
 layers of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products; and where two
-units compute vectors of 32 bytes at most: 38 layers 1.08 to 1.5, beside 0.95 to 1.5. Memory has to
-be earned without that there."""
+units compute vectors of 32 bytes: 223 layers 1.09 to 1.8, half of them more than 1.25, beside 0.85
+to 1.2. If half of the lanes have no filter, plain loops do not, whose vectors are others."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -31,10 +31,13 @@ _MOST_VECTORS = 4
 _ELEMENTS, _PAIRS, _RESULTS = 4.7, 1.25, 2.5
 """Cycles for a vector of sums and differences of elements, what it takes more to collect it from
 rows, and for that of a product which goes into results."""
-_BESIDE, _SHORT = 0.4, 0.5
+_BESIDE, _SHORT, _SHORT_PAIRS = 0.4, 0.5, 3.0
 """The part of these that they take where units of their own add vectors beside multiply-adds (in
 halves of vectors, too, where a multiply-add counts for half of what it takes), and else where
-vectors have 32 bytes."""
+vectors have 32 bytes; what it takes more there."""
+_FAR_LINE = 6.0
+"""Cycles for a line of elements in place from beyond a core's cache, where vectors have 32 bytes:
+it is asked for, but on a page of its own."""
 _FILTER, _SUM = 17.0, 1.75
 """Cycles for a vector of a filter, and for each of its sums and differences."""
 _CALL = 40.0
@@ -90,10 +93,11 @@ def choose_winograd(
         f = find_filter(form, side, strides, constant)
         if isinstance(f, str) or extent_of(f.channel) < _LEAST:
             continue
+        empty = 2 * extent_of(f.lane) <= target.lanes(form.dtype)
         for s, w, cycles in _ways(f, side, strides, target):
             kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
             price = _more(w) / (_MEMORY_HALVES if target.halves else _MEMORY)
-            if cycles + price < most * (1.0 if short and price else others):
+            if cycles + price < most * (1.0 if short and empty else others):
                 counted = cycles + price if target.halves else cycles * kept
                 found.append((counted, len(found), s))
     return min(found)[2] if found else None
@@ -115,7 +119,7 @@ def _ways(
         whole = in_tiles(f, tall, wide, strides, target)
         if isinstance(whole, str):
             return
-        made = copying_of(whole.box, strides) + _elements(whole) * _part(target)
+        made = copying_of(whole.box, strides) + _elements(whole, target)
         for vectors, heights in shapes.items():
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, heights[0], vectors, block, target)
@@ -217,12 +221,18 @@ def _part(target: Target) -> float:
     return _SHORT * target.slower
 
 
-def _elements(w: WinogradPlan) -> float:
+def _elements(w: WinogradPlan, target: Target) -> float:
     """Cycles of making the matrices of elements."""
     if w.along_channels:
-        return w.points * w.tiles * -(-w.channels // w.plan.lanes) * _ELEMENTS
-    vectors = w.points * w.channels * w.tall * -(-w.wide // w.element_lanes)
-    return vectors * (_ELEMENTS + _PAIRS)
+        count = w.points * w.tiles * -(-w.channels // w.plan.lanes)
+        return count * _ELEMENTS * _part(target)
+    count = w.points * w.channels * w.tall * -(-w.wide // w.element_lanes)
+    pairs = _PAIRS if target.long else _SHORT_PAIRS
+    cycles = count * (_ELEMENTS + pairs) * _part(target)
+    if target.long or not (w.in_place and w.is_far):
+        return cycles
+    lines = w.row.pitch * w.wide * width(w.plan.form.dtype) / LINE + 1
+    return cycles + w.channels * w.line.pitch * w.tall * lines * _FAR_LINE
 
 
 def _storing(w: WinogradPlan, vectors: int) -> float:

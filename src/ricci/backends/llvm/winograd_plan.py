@@ -59,6 +59,7 @@ from .contraction_space import flat_form
 from .emit_access import extent_of, is_within, shape_of
 from .emit_types import width
 from .kernels import Strides
+from .nest_uses import bytes_of
 from .packing import Depth
 from .schedule import Winograd, impossible
 from .target import LINE, Target
@@ -114,9 +115,9 @@ class WinogradPlan:
     box: Staged
     height: int
     """Rows of the register tile."""
-    near: int = 0
+    near: int
     """Bytes of panels that would stay in a core's cache."""
-    shared: int = 0
+    shared: int
     """The same of one that cores share."""
 
     @cached_property
@@ -155,6 +156,11 @@ class WinogradPlan:
     def in_place(self) -> bool:
         """Whether elements are read from the tensor, not from a copy."""
         return self.box.packing is None
+
+    @cached_property
+    def is_far(self) -> bool:
+        """Whether the tensor that elements are read from does not stay in a core's cache."""
+        return bytes_of(self.box.access.tensor) > self.near
 
     @property
     def apart(self) -> tuple[int, int]:
@@ -397,7 +403,7 @@ def in_tiles(
     all_lanes = Cut(f.lane, f.lane, extent_of(f.lane))
     return WinogradPlan(
         plan, f.line, f.row, f.lane, f.channel, f.more, f.fixed, tall, wide, lines, rows,
-        all_lanes, box, 1,
+        all_lanes, box, 1, target.l2, target.shared,
     )  # fmt: skip
 
 
@@ -411,8 +417,6 @@ def with_tile(w: WinogradPlan, rows: int, vectors: int, block: int, target: Targ
         plan=replace(w.plan, vectors=vectors, lane_block=panel, grain=grain_of(items, target)),
         lanes=Cut(w.lane, number, block),
         height=min(rows, w.tiles),
-        near=target.l2,
-        shared=target.shared,
     )
 
 

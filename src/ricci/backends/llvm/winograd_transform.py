@@ -27,7 +27,7 @@ from .contraction_space import (
 from .emit import Frame, Place
 from .emit_access import extent_of
 from .emit_memory import prefetch
-from .emit_types import scalar_type, splat, tag, width, with_lanes
+from .emit_types import scalar_type, splat, width, with_lanes
 from .kernels import KernelCode, Prepare, Strides
 from .packing import evaluate, store_step
 from .winograd_filter import TILE, Axis
@@ -37,11 +37,9 @@ Values = Sequence[str]
 Square = Sequence[Values]
 _AHEAD = 8192
 """Bytes ahead of filters that are brought near meanwhile: they come from far away."""
-_UNROLLED = 4
-"""Vectors of a line of tiles that are written out, so that masks are made once."""
 
 
-class _Arithmetic:
+class Arithmetic:
     """Sums and differences of vectors, along an axis."""
 
     def __init__(self, b: Builder, full: str, axis: Axis) -> None:
@@ -85,233 +83,18 @@ class _Arithmetic:
         return [g[0], *(self.b.op(f"fmul {self.full} {x}, {half}") for x in middle), g[2]]
 
 
-_Transform = Callable[[_Arithmetic, Values], list[str]]
+_Transform = Callable[[Arithmetic, Values], list[str]]
 
 
 def both_ways(b: Builder, full: str, w: WinogradPlan, square: Square, along: _Transform) -> Square:
     """A transform of the columns of a square of vectors, and then of its rows."""
-    line, row = _Arithmetic(b, full, w.line), _Arithmetic(b, full, w.row)
+    line, row = Arithmetic(b, full, w.line), Arithmetic(b, full, w.row)
     columns = [along(line, column) for column in zip(*square, strict=True)]
     return [along(row, values) for values in zip(*columns, strict=True)]
 
 
-def input_function() -> str:
-    return "kernel.winograd.elements"
-
-
 def output_function(vectors: int) -> str:
     return f"kernel.winograd.results.{vectors}"
-
-
-def write_input(w: WinogradPlan) -> str:
-    """The functions that fill the matrices `%v`: of `%d`, the first element of an item, which is at
-    line `%y` and row `%x` of the tensor if it is read in place."""
-    b = Builder(
-        input_function(),
-        "ptr readonly %d, ptr noalias %v, i64 %y, i64 %x",
-        "internal void",
-        "noinline",
-    )
-    _Input(b, w).write()
-    b.line("ret void")
-    return _zeros(w) + b.text()
-
-
-_ZEROS = "@kernel.winograd.zeros"
-
-
-def _zeros(w: WinogradPlan) -> str:
-    """What is read beyond the ends of a tensor."""
-    if not (w.in_place and w.along_channels):
-        return ""
-    _, scalar = _types(w)
-    return f"{_ZEROS} = internal constant [{w.channels} x {scalar}] zeroinitializer, align 64\n"
-
-
-class _Input:
-    """Writes how the elements of tiles are read, summed up and stored."""
-
-    def __init__(self, b: Builder, w: WinogradPlan) -> None:
-        self.b, self.w, self.lanes = b, w, w.element_lanes
-        self.full, self.scalar = _types(w, self.lanes)
-        self.down, self.right = w.apart
-
-    def write(self) -> None:
-        if self.w.along_channels:
-            self._along_channels()
-        else:
-            self._along_rows()
-
-    def _at(self, pointer: str, offset: str | int) -> str:
-        return element(self.b, self.scalar, pointer, str(offset))
-
-    def _places(self, y: str, x: str, start: str = "0") -> dict[int, str]:
-        """Where a tile's elements are in a matrix, by the tiles of its lines."""
-        b, w = self.b, self.w
-        found = {}
-        for tiles in {p.tiles for p in w.across}:
-            tile = plus(b, times(b, y, tiles), x)
-            place = times(b, tile, w.steps[0])
-            found[tiles] = self._at("%v", plus(b, start, place))
-        return found
-
-    def _store(self, square: Square, to: dict[int, str], offset: str = "0") -> None:
-        """One vector for each of the matrices. What only a second result needs of a tile that has
-        one is stored, too: where the next tile's is stored later, or no product reads it."""
-        found = both_ways(self.b, self.full, self.w, square, _Arithmetic.of_elements)
-        tiles = self.w.tiles_of[1]
-        for i, values in enumerate(found):
-            for j, (value, count) in enumerate(zip(values, tiles, strict=True)):
-                number = i * self.w.row.points + j
-                at = self._at(self._at(to[count], offset), number * self.w.matrix)
-                _store(self.b, self.w, value, at, self.full)
-
-    def _along_channels(self) -> None:
-        b, w = self.b, self.w
-        with b.loop(0, w.tall) as y, b.loop(0, w.wide) as x:
-            line, row = w.line.result(b, y.index), w.row.result(b, x.index)
-            corner = times(b, line, w.line.stride * self.down)
-            at = self._at("%d", plus(b, corner, times(b, row, w.row.stride * self.right)))
-            to = self._places(y.index, x.index)
-            points = range(w.line.points), range(w.row.points)
-            down, right = self.down * w.line.dilation, self.right * w.row.dilation
-            inner = [[self._at(at, i * down + j * right) for j in points[1]] for i in points[0]]
-            if not w.in_place:
-                self._channels(inner, to)
-                return
-            lines, rows = self._there(w.line, "%y", y.index), self._there(w.row, "%x", x.index)
-            whole = self._all([lines[0], lines[-1], rows[0], rows[-1]])
-            arms = b.branches(whole)
-            with arms.then():
-                self._channels(inner, to)
-            with arms.other():
-                self._channels(
-                    [
-                        [
-                            self._or_zeros(pointer, self._all([line, row]))
-                            for pointer, row in zip(inside, rows, strict=True)
-                        ]
-                        for inside, line in zip(inner, lines, strict=True)
-                    ],
-                    to,
-                )
-
-    def _there(self, axis: Axis, first: str, tile: str) -> list[str]:
-        """Which of the places of a tile along an axis are in the tensor."""
-        b, extent = self.b, axis.extent(self.w.box.access)
-        place = plus(b, first, times(b, axis.result(b, tile), axis.stride))
-        places = [plus(b, place, str(k * axis.dilation)) for k in range(axis.points)]
-        return [b.pure(f"icmp ult i64 {p}, {extent}", p) for p in places]
-
-    def _all(self, conditions: Sequence[str]) -> str:
-        found, *rest = conditions
-        for other in rest:
-            found = self.b.pure(f"and i1 {found}, {other}", found, other)
-        return found
-
-    def _or_zeros(self, pointer: str, condition: str) -> str:
-        return self.b.op(f"select i1 {condition}, ptr {pointer}, ptr {_ZEROS}")
-
-    def _channels(self, pointers: Square, to: dict[int, str]) -> None:
-        """All channels of a tile, whose elements are at some places."""
-        b = self.b
-        with b.loop(0, extent_of(self.w.channel), self.lanes) as c:
-            square = [
-                [_load(b, self.full, self._at(p, c.index), self.w) for p in row] for row in pointers
-            ]
-            self._store(square, to, c.index)
-
-    def _along_rows(self) -> None:
-        """The vectors are every second element of a row, or fourth. Those of the last tiles hold
-        more than there are, which the next ones write again."""
-        b, w = self.b, self.w
-        deep = w.box.step(w.channel)
-        with b.loop(0, extent_of(w.channel)) as c, b.loop(0, w.tall) as y:
-            line = times(b, w.line.result(b, y.index), w.line.stride * self.down)
-            start = plus(b, times(b, c.index, deep), line)
-            first = times(b, c.index, w.pitch)
-            lines = self._there(w.line, "%y", y.index) if w.in_place else ["true"] * w.line.points
-            if w.wide <= _UNROLLED * self.lanes:
-                for x in range(0, w.wide, self.lanes):
-                    self._rows(start, self._places(y.index, str(x), first), str(x), lines)
-            else:
-                with b.loop(0, w.wide, self.lanes) as loop:
-                    to = self._places(y.index, loop.index, first)
-                    self._rows(start, to, loop.index, lines)
-
-    def _rows(self, start: str, to: dict[int, str], x: str, lines: Sequence[str]) -> None:
-        """The tiles of a vector, from number `x` of a line on."""
-        b, row, down = self.b, self.w.row, self.w.line.dilation * self.down
-        at = self._at("%d", plus(b, start, times(b, x, row.pitch)))
-        square = []
-        for i, there in enumerate(lines):
-            line = self._at(at, i * down)
-            if self.w.line_loads:
-                square.append(self._picked(line, there))
-                continue
-            every = range(0, row.points, row.pitch)
-            found = [v for first in every for v in self._apart(line, x, first, row.pitch, there)]
-            square.append(found[: row.points])
-        self._store(square, to)
-
-    def _picked(self, at: str, there: str) -> list[str]:
-        """The elements of all tiles of a line, picked out of two vectors in which they all are."""
-        b, row, most, lanes = self.b, self.w.row, self.w.plan.lanes, self.lanes
-        full = _types(self.w)[0]
-        low, high = [
-            self._row(at, "0", n * most, there, most) if n < self.w.line_loads else "poison"
-            for n in range(2)
-        ]
-        found = []
-        for first in range(row.points):
-            places = [
-                str(first + row.pitch * k) if k < self.w.wide else "poison" for k in range(lanes)
-            ]
-            picks = ", ".join(f"i32 {place}" for place in places)
-            pair = f"{full} {low}, {full} {high}"
-            found.append(b.op(f"shufflevector {pair}, <{lanes} x i32> <{picks}>"))
-        return found
-
-    def _apart(self, at: str, x: str, first: int, step: int, there: str) -> list[str]:
-        """The elements of a row from a place on, so many vectors: of those that are `step` apart,
-        beginning at the first, the second and so on."""
-        if step == 1:
-            return [self._row(at, x, first, there)]
-        b, lanes, step = self.b, self.lanes, step // 2
-        ends = [self._apart(at, x, first + n * lanes * step, step, there) for n in range(2)]
-        found = []
-        for odd in range(2):
-            picks = ", ".join(f"i32 {2 * k + odd}" for k in range(lanes))
-            for low, high in zip(*ends, strict=True):
-                pair = f"{self.full} {low}, {self.full} {high}"
-                found.append(b.op(f"shufflevector {pair}, <{lanes} x i32> <{picks}>"))
-        return found
-
-    def _row(self, at: str, x: str, offset: int, there: str, lanes: int = 0) -> str:
-        """Neighbouring elements of a row, zero where there are none."""
-        b, pointer, lanes = self.b, self._at(at, offset), lanes or self.lanes
-        full = _types(self.w, lanes)[0]
-        if not self.w.in_place:
-            return _load(b, full, pointer, self.w)
-        place = plus(b, plus(b, "%x", times(b, x, self.w.row.pitch)), str(offset))
-        bits, mask = with_lanes("i1", lanes), self._within(place, lanes)
-        mask = b.op(f"select i1 {there}, {bits} {mask}, {bits} zeroinitializer")
-        name = f"llvm.masked.load.{tag(self.scalar, lanes)}.p0"
-        b.declare(f"declare {full} @{name}(ptr, i32, {bits}, {full})")
-        align = width(self.w.plan.form.dtype)
-        zeros = f"{full} zeroinitializer"
-        return b.op(f"call {full} @{name}(ptr {pointer}, i32 {align}, {bits} {mask}, {zeros})")
-
-    def _within(self, place: str, lanes: int) -> str:
-        """Which of the elements from a place on are there."""
-        b, full = self.b, with_lanes("i64", lanes)
-        one = b.pure(f"insertelement {full} poison, i64 {place}, i64 0", place)
-        zeros = f"<{lanes} x i32> zeroinitializer"
-        all_ = b.pure(f"shufflevector {full} {one}, {full} poison, {zeros}", one)
-        steps = ", ".join(f"i64 {k}" for k in range(lanes))
-        places = b.pure(f"add {full} {all_}, <{steps}>", all_)
-        extent = splat(str(self.w.row.extent(self.w.box.access)), "i64", lanes)
-        return b.pure(f"icmp ult {full} {places}, {extent}", places)
 
 
 def write_output(w: WinogradPlan, vectors: int) -> str:
@@ -321,7 +104,7 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
     name = output_function(vectors)
     heading = "ptr noalias readonly %m, ptr noalias %c, i64 %y"
     b = Builder(name, heading, "internal void", "noinline")
-    (full, scalar), panel = _types(w), w.plan.panel
+    (full, scalar), panel = types(w), w.plan.panel
     with b.loop(0, w.wide) as x, b.loop(0, vectors * w.plan.lanes, w.plan.lanes) as v:
         square: list[list[str]] = []
         for down in w.tiles_of[0]:
@@ -332,14 +115,14 @@ def write_output(w: WinogradPlan, vectors: int) -> str:
                 at = element(b, scalar, "%m", plus(b, times(b, tile, panel), v.index))
                 number = len(square) * w.row.points + len(values)
                 at = element(b, scalar, at, str(number * w.sums))
-                values.append(_load(b, full, at, w))
+                values.append(load(b, full, at, w))
             square.append(values)
         place = times(b, w.row.result(b, x.index), panel)
         to = element(b, scalar, "%c", plus(b, place, v.index))
-        for i, found in enumerate(both_ways(b, full, w, square, _Arithmetic.of_products)):
+        for i, found in enumerate(both_ways(b, full, w, square, Arithmetic.of_products)):
             for j, value in enumerate(found):
                 offset = (i * TILE * w.wide + j * w.row.dilation) * panel
-                _store(b, w, value, element(b, scalar, to, str(offset)))
+                store(b, w, value, element(b, scalar, to, str(offset)))
     b.line("ret void")
     return b.text()
 
@@ -352,17 +135,17 @@ def _which(b: Builder, tile: str, tiles: int, most: int) -> str:
     return b.pure(f"select i1 {some}, i64 {tile}, i64 0", some, tile)
 
 
-def _types(w: WinogradPlan, lanes: int = 0) -> tuple[str, str]:
+def types(w: WinogradPlan, lanes: int = 0) -> tuple[str, str]:
     scalar = scalar_type(w.plan.form.dtype)
     return with_lanes(scalar, lanes or w.plan.lanes), scalar
 
 
-def _load(b: Builder, full: str, at: str, w: WinogradPlan) -> str:
+def load(b: Builder, full: str, at: str, w: WinogradPlan) -> str:
     return b.op(f"load {full}, ptr {at}, align {width(w.plan.form.dtype)}")
 
 
-def _store(b: Builder, w: WinogradPlan, value: str, at: str, full: str = "") -> None:
-    full = full or _types(w)[0]
+def store(b: Builder, w: WinogradPlan, value: str, at: str, full: str = "") -> None:
+    full = full or types(w)[0]
     b.line(f"store {full} {value}, ptr {at}, align {width(w.plan.form.dtype)}")
 
 
@@ -458,7 +241,7 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
         "internal void",
         "noinline",
     )
-    (full, scalar), stride = _types(w), vectors * w.plan.lanes
+    (full, scalar), stride = types(w), vectors * w.plan.lanes
     half = splat("0.5", scalar, w.plan.lanes)
     with b.loop(0, "%n") as c, b.loop(0, stride, w.plan.lanes) as v:
         at = element(b, scalar, "%g", plus(b, times(b, c.index, w.taps * stride), v.index))
@@ -466,7 +249,7 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
             prefetch(b, at, _AHEAD + tap * stride * width(w.plan.form.dtype))
         square = [
             [
-                _load(b, full, element(b, scalar, at, str((w.row.taps * i + j) * stride)), w)
+                load(b, full, element(b, scalar, at, str((w.row.taps * i + j) * stride)), w)
                 for j in range(w.row.taps)
             ]
             for i in range(w.line.taps)
@@ -475,7 +258,7 @@ def write_late_filters(w: WinogradPlan, vectors: int) -> str:
         to = element(b, scalar, "%u", plus(b, times(b, c.index, stride), v.index))
         for i, j in w.late_sums:
             at = element(b, scalar, to, str((w.row.sums * i + j) * w.late_matrix(vectors)))
-            _store(b, w, found[i][j], at)
+            store(b, w, found[i][j], at)
     b.line("ret void")
     return b.text()
 

@@ -24,15 +24,14 @@ from .packing import Block, contiguous_depth, write_packing
 from .target import LINE, Target
 from .tile_step import steps_in_turn, vectors_ahead
 from .window_box import Cut, flat_number
+from .winograd_elements import input_function, write_input
 from .winograd_filter import TILE, Axis
 from .winograd_plan import Points, WinogradPlan
 from .winograd_transform import (
     filter_function,
-    input_function,
     output_function,
     panels_of,
     write_filters,
-    write_input,
     write_late_filters,
     write_output,
 )
