@@ -407,12 +407,15 @@ def test_others_take_longer_than_estimated_with_two_units_of_32_bytes() -> None:
 
 
 def test_memory_has_a_price_beside_what_others_take_longer() -> None:
-    """Sums of filters that are kept: 2 MB more for one image are worth it, 7 MB for a smaller one
-    are not."""
-    for channels, size, fewer in ((256, 28, True), (512, 20, False)):
+    """Sums of filters that are kept: 0.5 MB more are worth it; 2 MB more are not, and two halves of
+    an image make them late; four would, and 7 MB are worth neither."""
+    for channels, size, late in ((128, 56, False), (256, 28, True), (512, 20, None)):
         case = convolution(1, (channels, channels), (size, size), 3, pad=1, stride=2)
-        chosen = choose(case.kernel, {}, ZEN3, case.constant)
-        assert isinstance(chosen, Winograd) == fewer
+        chosen, form = choose(case.kernel, {}, ZEN3, case.constant), form_of(case.kernel, {})
+        assert isinstance(chosen, Winograd) == (late is not None)
+        if isinstance(chosen, Winograd) and form is not None:
+            plan = plan_of(form, chosen, {}, ZEN3, case.constant)
+            assert not isinstance(plan, str) and plan.late == late
 
 
 def test_groups_of_few_channels_are_computed_so_where_sums_cost_little() -> None:

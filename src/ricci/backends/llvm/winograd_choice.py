@@ -61,8 +61,8 @@ _KEPT = {False: 1.2, True: 1.0}
 vectors are longer than 32 bytes: they are 16 elements in memory for nine."""
 _MEMORY, _MEMORY_HALVES = 3.0, 6.0
 """Bytes more of a constant that may be kept for each cycle that is saved; and where vectors are
-done in halves, where a cycle that is counted takes two. There the price is also added when plans
-are compared with each other."""
+done in halves, where a cycle that is counted takes two. There, and where two units compute vectors
+of 32 bytes, the price is also added when plans are compared with each other."""
 _SPILLED = 4.0
 """Bytes a cycle of what an item makes that does not stay: it goes to a third cache and back."""
 _FASTER = {False: 32.0, True: 12.0}
@@ -98,7 +98,7 @@ def choose_winograd(
             kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
             price = _more(w) / (_MEMORY_HALVES if target.halves else _MEMORY)
             if cycles + price < most * (1.0 if short and empty else others):
-                counted = cycles + price if target.halves else cycles * kept
+                counted = cycles * kept + (price if target.halves or short else 0.0)
                 found.append((counted, len(found), s))
     return min(found)[2] if found else None
 
