@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import contraction_open, nest
+from ricci.backends.llvm import contraction_open, contraction_open_write, nest
 from ricci.backends.llvm.contraction_form import find_form
 from ricci.backends.llvm.contraction_open import match
 from ricci.backends.llvm.contraction_open_write import begins_earlier
@@ -161,6 +161,20 @@ def test_kernels_for_known_sizes_in_a_loop(name: str) -> None:
     code = match(case.kernel, {}, host(), case.constant)
     assert code is not None
     check(case, code, symbol, len(name))
+
+
+def test_constants_of_inner_kernels_have_names_of_their_own() -> None:
+    uses = "define void @kernel(ptr %t) {\n  %v = load i32, ptr @kernel.zeros\n  ret void\n}\n"
+    alone = "define internal void @kernel.alone() {\n  ret void\n}\n"
+    texts = [
+        f"@kernel.zeros = internal constant [{n} x i32] zeroinitializer\n{uses}{alone}"
+        for n in (2, 3)
+    ]
+    joined = contraction_open_write._joined(texts)
+    assert joined.count("define internal void @kernel.alone()") == 1
+    for number, n in enumerate((2, 3)):
+        assert f"@kernel.inner{number}.zeros = internal constant [{n} x i32]" in joined
+        assert f"load i32, ptr @kernel.inner{number}.zeros\n" in joined
 
 
 def test_rows_that_are_added_to_are_done_once() -> None:

@@ -269,11 +269,11 @@ def _sum(frame: Frame, x: Count, y: Count) -> Count:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """The functions of several kernels; what calls nothing of its kernel is written once."""
+    """The functions and constants of several kernels; functions that use none are written once."""
     shared: dict[str, str] = {}
     out = []
     for number, text in enumerate(texts):
-        functions = re.findall(r"^define .*?^}\n", text, re.M | re.S)
+        functions = re.findall(r"^define .*?^}\n|^@kernel[^\n]*\n", text, re.M | re.S)
         own = {m[1]: f for f in functions if f.count("@kernel") == 1 and (m := _NAME.match(f))}
         common = {name for name, f in own.items() if shared.setdefault(name, f) == f}
         rest = "".join(f for f in functions if not any(f is own[name] for name in common))
