@@ -41,6 +41,7 @@ def test_a_result_that_nobody_has_is_used_again(monkeypatch: pytest.MonkeyPatch)
     first = kept.make(shape, dtype)
     place = first.ctypes.data
     assert place % 64 == 0  # stores past the caches are of whole lines
+    assert 1024 <= place % 4096 <= 3072  # far from where inputs begin in their pages
     assert kept.make(shape, dtype).ctypes.data != place
     part = first[5:, 3:]
     del first

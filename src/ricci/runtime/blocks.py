@@ -24,6 +24,10 @@ _LARGE = 1 << 20
 """Bytes from which on memory is asked for in large pages."""
 _PAGE = 2 << 20
 """Bytes of a large page."""
+_APART = 1536
+"""Bytes from the start of a page to that of a result: large arrays that are read begin with one. A
+processor takes a read for one of what waits to be stored if both are at the same place of a page.
+"""
 _MOST_ALIGNED = 4 << 20
 """Bytes of an array that is copied to be aligned, at most."""
 
@@ -94,8 +98,8 @@ def large_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An aligned array with any elements. Views refer to it, not to the memory behind it, so a
     count of references to it says whether somebody has its elements."""
     size = math.prod(shape) * dtype.itemsize
-    pages, first = _pages_from(size, size)
-    return np.ndarray(shape, dtype, pages, first)
+    pages, first = _pages_from(size + _APART, size)
+    return np.ndarray(shape, dtype, pages, first + _APART)
 
 
 def aligned(value: Array | Stored) -> Array:
