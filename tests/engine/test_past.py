@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import ricci
-from ricci.backends.llvm import nest_uses
+from ricci.backends.llvm import nest, nest_uses
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.emit_parts import Kept
 from ricci.backends.llvm.kernels import generate
+from ricci.backends.llvm.nest_plan import make_plan
 from ricci.backends.llvm.nest_turn import plan_turned
 from ricci.backends.llvm.target import Target
 from ricci.dtypes import Types
@@ -57,6 +58,30 @@ def test_results_past_the_caches(body: str, shared: int, target: Target) -> None
         assert (memory[:first] == 7).all()
         assert (memory[first + want.size :] == 7).all()
         memory[:] = 7
+
+
+LONG = replace(WHOLE, vector_bytes=64, registers=32, masks=True)
+
+
+@pytest.mark.parametrize(
+    ("channels", "window", "target", "past"),
+    [(3, 3, WHOLE, False), (2, 3, WHOLE, True), (12, 1, WHOLE, True), (3, 3, LONG, True)],
+    ids=["many terms", "few terms", "few terms of one place", "long vectors"],
+)
+def test_rows_of_many_terms_are_stored_plainly(
+    channels: int, window: int, target: Target, past: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nest_uses, "LARGE", 1)
+    body = "O(f, y, x) +=! X(c, y + k, x + l) * W(f, c, k, l)"
+    heading = "def f(float(C, H, V) X, float(F, C, K, K) W) -> (O)"
+    graph = ricci.tc.define(f"{heading} {{ {body} }}")["f"].graph
+    known = {"C": channels, "H": 63 + window, "V": 63 + window, "F": 8, "K": window}
+    sizes = {s: known[s.name] for s in graph.symbols}
+    (kernel,) = lower(graph, sizes, Types()).kernels
+    assert isinstance(kernel, Reduce)
+    plan = make_plan(kernel, Frame({}, target), target)
+    assert plan.rows > 1
+    assert ("!nontemporal" in nest.generate(kernel, {}, target).text) == past
 
 
 @pytest.mark.parametrize("shared", [SIZE, SIZE + 1])
