@@ -34,10 +34,10 @@ rows, and for that of a product which goes into results."""
 _BESIDE, _SHORT, _SHORT_PAIRS = 0.4, 0.5, 3.0
 """The part of these that they take where units of their own add vectors beside multiply-adds (in
 halves of vectors, too, where a multiply-add counts for half of what it takes), and else where
-vectors have 32 bytes; what it takes more there."""
+vectors have 32 bytes; and what it takes more there, unless they are done in halves."""
 _FAR_LINE = 6.0
-"""Cycles for a line of elements in place from beyond a core's cache, where vectors have 32 bytes:
-it is asked for, but on a page of its own."""
+"""Cycles for a line of elements in place from beyond a core's cache, in the same case: it is asked
+for, but on a page of its own."""
 _FILTER, _SUM = 17.0, 1.75
 """Cycles for a vector of a filter, and for each of its sums and differences."""
 _CALL = 40.0
@@ -227,9 +227,10 @@ def _elements(w: WinogradPlan, target: Target) -> float:
         count = w.points * w.tiles * -(-w.channels // w.plan.lanes)
         return count * _ELEMENTS * _part(target)
     count = w.points * w.channels * w.tall * -(-w.wide // w.element_lanes)
-    pairs = _PAIRS if target.long else _SHORT_PAIRS
-    cycles = count * (_ELEMENTS + pairs) * _part(target)
-    if target.long or not (w.in_place and w.is_far):
+    if target.long or target.narrow:
+        return count * (_ELEMENTS + _PAIRS) * _part(target)
+    cycles = count * (_ELEMENTS + _SHORT_PAIRS) * _part(target)
+    if not (w.in_place and w.is_far):
         return cycles
     lines = w.row.pitch * w.wide * width(w.plan.form.dtype) / LINE + 1
     return cycles + w.channels * w.line.pitch * w.tall * lines * _FAR_LINE
