@@ -114,7 +114,9 @@ def ways(
             yield schedule, plan
 
 
-def check_random(kind: type[Small], seed: int, each: int) -> list[WinogradPlan]:
+def check_random(
+    kind: type[Small], seed: int, each: int, targets: Sequence[Target] = TARGETS
+) -> list[WinogradPlan]:
     """Compares a random convolution under some schedules; their plans."""
     drawn = kind(seed)
     case = drawn.case()
@@ -122,7 +124,7 @@ def check_random(kind: type[Small], seed: int, each: int) -> list[WinogradPlan]:
     points = math.prod(size_of(i) for i in (*case.kernel.domain, *case.kernel.reduced))
     if points > 5_000_000:
         return []
-    target = drawn.r.choice(TARGETS)
+    target = drawn.r.choice(targets)
     if drawn.r.random() < 0.5:  # a cache in which no filter stays
         target = replace(target, l2=1 << 12)
     if seed % 2:  # and one that cores share

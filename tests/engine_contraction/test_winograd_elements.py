@@ -16,7 +16,8 @@ from ricci.backends.llvm.winograd_plan import WinogradPlan, plan_of
 from ricci.dtypes import DType
 
 from .cases import ZEN3, Case, convolution, size_of
-from .test_prepared import Strides
+from .test_prepared import HOST, Strides
+from .test_random import narrow
 from .test_winograd import ZEN_5, Small, check_random
 
 
@@ -33,9 +34,18 @@ class Wide(Small):
         return {}
 
 
+SHORT = replace(narrow(HOST, 32), l2=1 << 19)
+"""Vectors of 32 bytes, if this machine has them; the same draws on each that does."""
+
+
 def test_random_convolutions_of_long_rows() -> None:
-    plans = [plan for seed in range(40) for plan in check_random(Wide, seed, 1)]
+    for seed in range(8):
+        check_random(Wide, seed, 1)
+    plans = [plan for seed in range(40) for plan in check_random(Wide, seed, 1, [SHORT])]
     rows = [p for p in plans if not p.along_channels]
+    if not SHORT.masks:
+        assert not any(p.in_place for p in rows)
+        return
     assert {(p.row.taps, p.row.stride) for p in rows} == {(2, 1), (3, 1), (3, 2)}
     for dtype in (DType.FLOAT32, DType.FLOAT64):
         some = [p for p in rows if p.in_place and p.plan.form.dtype is dtype]
