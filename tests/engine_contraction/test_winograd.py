@@ -409,8 +409,8 @@ def test_others_take_longer_than_estimated_with_two_units_of_32_bytes() -> None:
 
 
 def test_memory_has_a_price_beside_what_others_take_longer() -> None:
-    """Sums of filters that are kept: 0.5 MB more are worth it; 2 MB more are not, and two halves of
-    an image make them late; four would, and 7 MB are worth neither."""
+    """Sums of filters that are kept: 0.5 MB more are worth it. 2 MB more are not, where two halves
+    of an image can make them late; nor are 7 MB more of a small image, which is done otherwise."""
     for channels, size, late in ((128, 56, False), (256, 28, True), (512, 20, None)):
         case = convolution(1, (channels, channels), (size, size), 3, pad=1, stride=2)
         chosen, form = choose(case.kernel, {}, ZEN3, case.constant), form_of(case.kernel, {})

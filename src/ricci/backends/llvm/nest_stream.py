@@ -66,9 +66,9 @@ def streamed(kernel: Reduce, plan: Plan, frame: Frame) -> list[Use]:
 
 
 def _are_computed_meanwhile(plan: Plan, target: Target) -> bool:
-    """Whether lines come and go while rows are computed, where two units compute vectors of 32
-    bytes; others were not measured."""
-    if target.long or target.narrow or plan.rows == 1:
+    """Whether lines come and go while rows are computed, where vectors are short; others were not
+    measured."""
+    if not target.short or plan.rows == 1:
         return False
     return math.prod(likely(loop.extent) for loop in plan.reduced) >= _MANY_TERMS
 

@@ -89,6 +89,11 @@ class Target:
         return self.vector_bytes == 32 and self.units == 1
 
     @property
+    def short(self) -> bool:
+        """Whether vectors have 32 bytes at most, and are not done in halves."""
+        return not self.long and not self.narrow
+
+    @property
     def slower(self) -> int:
         """How many times as long as others it takes for the same instructions."""
         return 2 if self.narrow else 1

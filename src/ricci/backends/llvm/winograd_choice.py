@@ -22,8 +22,9 @@ from .winograd_plan import WinogradPlan, in_tiles, with_tile
 _OTHERS, _OTHERS_SHORT = {False: 1.0, True: 1.09}, 1.25
 """How many times as long as they are estimated other ways take, by whether a core is wide: twelve
 layers of three by three 1.0 to 1.3, beside 0.95 to 1.2 of those by fewer products; and where two
-units compute vectors of 32 bytes: 223 layers 1.09 to 1.8, half of them more than 1.25, beside 0.85
-to 1.2. If half of the lanes have no filter, plain loops do not, whose vectors are others."""
+units compute vectors of 32 bytes: eight of ten of 223 layers 1.12 to 1.63, half of them more than
+1.25, beside 0.88 to 1.21. If half of the lanes have no filter, plain loops do not, whose vectors
+are others."""
 _LEAST = 16
 """Channels for which it may pay."""
 _MOST_VECTORS = 4
@@ -85,8 +86,7 @@ def choose_winograd(
     """The schedule that is done soonest, if clearly before `most` cycles; None if there is none."""
     if form.words is not None or not target.winograd:
         return None
-    short = not target.long and not target.narrow
-    others = _OTHERS_SHORT if short else _OTHERS[target.wide]
+    others = _OTHERS_SHORT if target.short else _OTHERS[target.wide]
     found: list[tuple[float, int, Winograd]] = []
     sides: tuple[Side, Side] = ("left", "right")
     for side in sides:
@@ -97,8 +97,8 @@ def choose_winograd(
         for s, w, cycles in _ways(f, side, strides, target):
             kept = _KEPT[target.long] if w.is_large and not w.late else 1.0
             price = _more(w) / (_MEMORY_HALVES if target.halves else _MEMORY)
-            if cycles + price < most * (1.0 if short and empty else others):
-                counted = cycles * kept + (price if target.halves or short else 0.0)
+            if cycles + price < most * (1.0 if target.short and empty else others):
+                counted = cycles * kept + (price if target.halves or target.short else 0.0)
                 found.append((counted, len(found), s))
     return min(found)[2] if found else None
 
@@ -227,7 +227,7 @@ def _elements(w: WinogradPlan, target: Target) -> float:
         count = w.points * w.tiles * -(-w.channels // w.plan.lanes)
         return count * _ELEMENTS * _part(target)
     count = w.points * w.channels * w.tall * -(-w.wide // w.element_lanes)
-    if target.long or target.narrow:
+    if not target.short:
         return count * (_ELEMENTS + _PAIRS) * _part(target)
     cycles = count * (_ELEMENTS + _SHORT_PAIRS) * _part(target)
     if not (w.in_place and w.is_far):

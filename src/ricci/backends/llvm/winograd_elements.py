@@ -126,7 +126,7 @@ class _Input:
                 self._channels(
                     [
                         [
-                            self._or_zeros(pointer, self._all([line, row]))
+                            self.or_zeros(pointer, self._all([line, row]))
                             for pointer, row in zip(inside, rows, strict=True)
                         ]
                         for inside, line in zip(inner, lines, strict=True)
@@ -147,7 +147,7 @@ class _Input:
             found = self.b.pure(f"and i1 {found}, {other}", found, other)
         return found
 
-    def _or_zeros(self, pointer: str, condition: str) -> str:
+    def or_zeros(self, pointer: str, condition: str) -> str:
         return self.b.op(f"select i1 {condition}, ptr {pointer}, ptr {_ZEROS}")
 
     def _channels(self, pointers: Square, to: dict[int, str]) -> None:
@@ -198,7 +198,7 @@ class _Input:
             if self.asks:
                 self._ask(line, tiles)
             if there is not None:
-                line = self._or_zeros(line, there[i])
+                line = self.or_zeros(line, there[i])
             reading = _Reading(self, line, tiles)
             square.append(reading.picked() if self.w.line_loads else reading.points())
         self._store(square, to)
@@ -229,7 +229,7 @@ class _Reading:
     def __init__(self, given: _Input, line: str, tiles: _Tiles) -> None:
         self.b, self.w, self.line, self.tiles = given.b, given.w, line, tiles
         self.lanes, self.full, self.scalar = given.lanes, given.full, given.scalar
-        self.bytes = given.bytes
+        self.bytes, self.or_zeros = given.bytes, given.or_zeros
         self.piece = _PIECE // self.bytes if self.lanes * self.bytes <= 2 * _PIECE else self.lanes
         """Elements that are read together."""
 
@@ -315,8 +315,7 @@ class _Reading:
         if lanes == 1:
             extent = row.extent(w.box.access)
             inside = b.pure(f"icmp ult i64 {at}, {extent}", at)
-            pointer = b.op(f"select i1 {inside}, ptr {pointer}, ptr {_ZEROS}")
-            return load(b, full, pointer, w)
+            return load(b, full, self.or_zeros(pointer, inside), w)
         bits, mask = with_lanes("i1", lanes), self._within(at, lanes)
         name = f"llvm.masked.load.{tag(self.scalar, lanes)}.p0"
         b.declare(f"declare {full} @{name}(ptr, i32, {bits}, {full})")
