@@ -27,6 +27,7 @@ GROUND = {
     "hashes",
     "records",
     "garbage",
+    "memo",
 }
 BELOW: dict[str, set[str]] = {
     "ground": set(),

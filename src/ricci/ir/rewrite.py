@@ -17,6 +17,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from ..memo import remembered
 from ..records import replace
 from .nodes import (
     Access,
@@ -277,6 +278,7 @@ def free_symbols(*exprs: Expr) -> tuple[Symbol, ...]:
     return tuple(_nodes_of(Symbol, exprs))
 
 
+@remembered
 def accesses(*exprs: Expr) -> tuple[Access, ...]:
     """The accesses in the expressions, inner ones first, each node once."""
     return tuple(_nodes_of(Access, exprs))

@@ -25,6 +25,7 @@ from ..ir.nodes import Expr, Graph, Symbol, Tensor, integer
 from ..ir.rewrite import Replaceable, free_symbols, substitute
 from ..ir.shapes import simplify
 from ..ir.verify import Stage, verify_graph
+from ..memo import forget
 from ..records import replace
 from .arrange import arrange_constants
 from .batches import batch_by_batch
@@ -81,6 +82,7 @@ def lower(
     program = _program(graph, changed or lowered, len(conditions), strided, machine, states, items)
     in_place = states if changed else 0
     tensors_touched.cache_clear()  # most of those kernels are no more
+    forget()
     return replace(program, strides={**program.strides, **strided}, states=in_place)
 
 

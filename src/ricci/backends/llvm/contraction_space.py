@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from ...ir.nodes import Access, Expr, Index, Local
 from ...ir.rewrite import accesses, children, free_indices
+from ...memo import remembered
 from ...records import dataclass
 from . import sizes
 from .builder import Builder
@@ -19,7 +20,6 @@ from .emit import Mask, Place
 from .emit_access import Linear, extent_of, is_within, linear, shape_of
 from .emit_types import with_lanes
 from .kernels import Strides
-from .memo import remembered
 
 Places = dict[Index, Place]
 

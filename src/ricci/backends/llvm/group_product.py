@@ -98,17 +98,19 @@ def plan_products(
         return None
     extent = extent_of(group.shared[-1])
     plans = _plans(forms, strides, target, constant)
-    best: tuple[float, Products] | None = None
+    least, best = math.inf, None
     for rows in sorted({r for r, _ in tiles(target) if LEAST_ROWS <= r <= extent} or {1}):
         block = _block(rows, extent, most)
-        found = {
-            n: _best(plans[n], rows, tiles_of(rows, target), block, strides, target) for n in forms
-        }
-        cost = sum(c for c, _ in found.values()) * -(-extent // block)
-        if best is None or cost < best[0]:
-            best = cost, Products({n: p for n, (_, p) in found.items()}, block)
+        cost, found = 0.0, {}
+        for n in forms:
+            each, found[n] = _best(plans[n], rows, tiles_of(rows, target), block, strides, target)
+            cost += each * -(-extent // block)
+            if cost >= least:
+                break
+        else:
+            least, best = cost, Products(found, block)
     assert best is not None
-    return best[1]
+    return best
 
 
 def follow_products(

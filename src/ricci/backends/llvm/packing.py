@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence, Set
 from ...dtypes import DType
 from ...ir.nodes import Access, Binary, Expr, Index
 from ...ir.rewrite import accesses, free_indices, is_division, nodes_through_locals
+from ...memo import remembered
 from ...records import cached_property, dataclass, replace
 from . import contraction_transpose as transpose
 from .builder import Builder
@@ -48,7 +49,6 @@ from .emit_guards import find_guards
 from .emit_memory import prefetch
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
-from .memo import remembered
 from .sizes import row_major
 from .target import LINE
 from .words import HIGH_BITS
@@ -501,6 +501,7 @@ def store_step(b: Builder, dtype: DType, step: Step, value: str, to: str) -> Non
         store_live(b, scalar, step.lanes, step.live, value, to, align)
 
 
+@remembered
 def contiguous_depth(
     operand: Operand, depth: Depth, lanes: int, strides: Strides
 ) -> tuple[Index, ...] | None:
@@ -572,6 +573,7 @@ def _separate(indices: Sequence[Index]) -> Space:
     return Space(tuple((i,) for i in indices if extent_of(i) > 1))
 
 
+@remembered
 def loop_order(exprs: Sequence[Expr], indices: Sequence[Index]) -> tuple[list[Index], list[Index]]:
     """Indices that occur in guards or in more than linear subscripts, whose loops go outside so
     that masks and the like are computed there, and the others; each the shortest first."""

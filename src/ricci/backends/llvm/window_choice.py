@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...ir.nodes import Tensor
 from ...records import replace
@@ -53,18 +53,22 @@ def choose_window(
     points = size((*form.kernel.domain, *form.reduced))
     if points / (2 * target.lanes(form.dtype)) >= most:
         return None
-    found: list[tuple[float, int, Way]] = []
-    for way in _ways(form, strides, target, constant):
+    found: list[tuple[float, int, int, Way]] = []
+    for number, way in enumerate(_ways(form, strides, target, constant)):
         part = 1.0 if way[1].prepared else _BETTER[target.long]
         for cycles, tiled in _with_best_tiles(way, strides, target):
-            found.append((cycles / part, len(found), tiled))
+            found.append((cycles / part, len(found), number, tiled))
     best = min(found, default=None)
     if best is None or best[0] >= most:
         return None
-    if not best[2][1].prepared:
-        return best[2][0]
-    alike = [way for cycles, _, way in found if cycles <= _NEAR * best[0] and way[1].prepared]
-    soon = min((_in_blocks(*way, strides, target) for way in alike), key=lambda end: end[0])
+    if not best[3][1].prepared:
+        return best[3][0]
+    alike: dict[int, list[Way]] = {}
+    for cycles, _, number, way in found:
+        if cycles <= _NEAR * best[0] and way[1].prepared:
+            alike.setdefault(number, []).append(way)
+    ends = (_in_blocks(tiles, strides, target) for tiles in alike.values())
+    soon = min(ends, key=lambda end: end[0])
     return soon[1] if soon[0] < soonest else None
 
 
@@ -83,21 +87,26 @@ def _with_best_tiles(way: Way, strides: Strides, target: Target) -> Iterator[tup
     yield from found.values()
 
 
-def _in_blocks(s: Window, w: WindowPlan, strides: Strides, target: Target) -> tuple[float, Window]:
-    """Until when the blocks are done that are done soonest, and the schedule with them."""
-    found: list[tuple[float, int, Window]] = []
-    for rows in _divisors(extent_of(w.first), 1):
-        part = in_row_blocks(w, rows, strides, target)
+def _in_blocks(alike: Sequence[Way], strides: Strides, target: Target) -> tuple[float, Window]:
+    """Until when the blocks are done that are done soonest, and the schedule with them, of plans
+    that have different tiles alone: boxes of rows are the same for all."""
+    found: list[tuple[float, int, int, Window]] = []
+    first, plan = alike[0]
+    for rows in _divisors(extent_of(plan.first), 1):
+        part = in_row_blocks(plan, rows, strides, target)
         if isinstance(part, str):
             continue
         copies = copying(part, strides)
-        for lanes in _divisors(extent_of(w.lane), w.plan.panel):
-            whole = in_lane_blocks(part, lanes, target)
-            if not isinstance(whole, str):
-                cycles = cycles_until_done(whole, copies, target)
-                found.append((cycles, len(found), replace(s, row_block=rows, lane_block=lanes)))
-    best = min(found, default=(math.inf, 0, s))
-    return best[0], best[2]
+        for number, (s, w) in enumerate(alike):
+            tiled = with_tile(part, w.lines, w.plan.rows, w.plan.vectors)
+            for lanes in _divisors(extent_of(w.lane), w.plan.panel):
+                whole = in_lane_blocks(tiled, lanes, target)
+                if not isinstance(whole, str):
+                    cycles = cycles_until_done(whole, copies, target)
+                    blocks = replace(s, row_block=rows, lane_block=lanes)
+                    found.append((cycles, number, len(found), blocks))
+    best = min(found, default=(math.inf, 0, 0, first))
+    return best[0], best[3]
 
 
 def _divisors(extent: int, unit: int) -> list[int]:

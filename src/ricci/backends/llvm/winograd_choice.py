@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ...dtypes import DType
 from ...ir.nodes import Tensor
@@ -123,7 +124,7 @@ def _ways(
         for vectors, heights in shapes.items():
             for block in _lane_blocks(extent_of(f.lane), vectors * whole.plan.lanes):
                 w = with_tile(whole, heights[0], vectors, block, target)
-                if _held(w) <= room:
+                if w.held <= room:
                     rows, cycles = _until_done(w, heights, made, target)
                     schedule = Winograd(side, rows, vectors, tall, wide, block)
                     yield schedule, w, cycles
@@ -162,13 +163,6 @@ def _lane_blocks(extent: int, panel: int) -> Iterator[int]:
     yield from (extent // n for n in range(2, panels + 1) if panels % n == 0)
 
 
-def _held(w: WinogradPlan) -> float:
-    """Bytes of what an item makes."""
-    box, elements, products, *others = w.scratch
-    part = w.products / (w.points * w.tiles)
-    return (box + (elements + products) * part + sum(others)) * width(w.plan.form.dtype)
-
-
 def _until_done(
     w: WinogradPlan, heights: list[int], made: float, target: Target
 ) -> tuple[int, float]:
@@ -176,7 +170,7 @@ def _until_done(
     chunks, `made` being those of making an item's matrices; the constant comes from farthest away,
     and there is more of it than of the filter."""
     chunks = -(-w.items // w.plan.grain)
-    products, rows = min((_products(w, rows, target), rows) for rows in heights)
+    products, rows = _products(w, heights, target)
     each, cores = _item(w, made, products, target) * w.plan.grain, target.cores
     even = -(-chunks // cores) if chunks < 8 * cores else chunks / cores
     claimed = min(each / 10, 400.0) * chunks / cores
@@ -198,7 +192,7 @@ def _item(w: WinogradPlan, made: float, products: float, target: Target) -> floa
         cycles += times * w.tall * TILE * _storing(w, wide) * target.slower
     if w.late:
         cycles += vectors * w.channels * (_FILTER + _SUM * len(w.late_sums)) * target.slower
-    held, near = _held(w), target.l2 * _NEAR
+    held, near = w.held, target.l2 * _NEAR
     if not target.is_fed:
         cycles += max(held - near, 0.0) / _SPILLED
         cycles *= 1.0 + held / target.l2 / 16 * target.units
@@ -245,15 +239,25 @@ def _storing(w: WinogradPlan, vectors: int) -> float:
     return turned * (_TURN + plan.lanes * _STORE)
 
 
-def _products(w: WinogradPlan, height: int, target: Target) -> float:
-    """Cycles of the products of an item by register tiles of so many rows."""
-    cycles, latency = 0.0, target.accumulators * 0.8
-    for down, across in itertools.product(w.down, w.across):
-        points, tiles = down.count * across.count, down.tiles * across.tiles
-        pieces = even_pieces(tiles, min(height, w.tiles))
-        for panels, vectors in _panels(w):
-            for times, rows in pieces:
-                loads = (rows + vectors) * target.slower
-                most = max(multiply_adds(rows, vectors, target), latency, loads)
-                cycles += points * panels * times * (w.channels * (most / 2 + 0.8) + _CALL)
-    return cycles
+def _products(w: WinogradPlan, heights: list[int], target: Target) -> tuple[float, int]:
+    """Cycles of the products of an item by register tiles of the rows that take fewest, and these
+    rows."""
+    both = itertools.product(w.down, w.across)
+    points = [(down.tiles * across.tiles, down.count * across.count) for down, across in both]
+    panels, found = _panels(w), []
+    for height in heights:
+        cycles = 0.0
+        for number, count in points:
+            pieces = even_pieces(number, min(height, w.tiles))
+            for (panel, vectors), (times, rows) in itertools.product(panels, pieces):
+                each = w.channels * _step(rows, vectors, target) + _CALL
+                cycles += count * panel * times * each
+        found.append((cycles, height))
+    return min(found)
+
+
+@lru_cache(1024)
+def _step(rows: int, vectors: int, target: Target) -> float:
+    """Cycles of a channel of a register tile."""
+    latency, loads = target.accumulators * 0.8, (rows + vectors) * target.slower
+    return max(multiply_adds(rows, vectors, target), latency, loads) / 2 + 0.8

@@ -316,6 +316,13 @@ class WinogradPlan:
         matrices, sums = self.points * self.matrix, self.points * self.sums
         return self.box.elements, matrices, sums, results, filters
 
+    @cached_property
+    def held(self) -> float:
+        """Bytes of what an item makes."""
+        box, elements, products, *others = self.scratch
+        part = self.products / (self.points * self.tiles)
+        return (box + (elements + products) * part + sum(others)) * width(self.plan.form.dtype)
+
 
 def _points(axis: Axis, cut: Cut, tiles: int, late: bool) -> tuple[Points, ...]:
     """Products along an axis of an item that has so many tiles. Where all sums of the filter are

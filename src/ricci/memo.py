@@ -1,4 +1,5 @@
-"""Functions of nodes whose results are remembered: cost models ask the same of each plan."""
+"""Functions of nodes whose results are remembered: passes and cost models ask the same of the same
+nodes again and again."""
 
 from __future__ import annotations
 
@@ -12,12 +13,22 @@ Result = TypeVar("Result")
 _MOST = 1024
 """Results that are remembered of a function, those of a few kernels."""
 
+_all: list[dict[Any, Any]] = []
+"""What is remembered of each function."""
+
+
+def forget() -> None:
+    """Let go of all nodes: those to come will be others."""
+    for known in _all:
+        known.clear()
+
 
 def remembered(function: Callable[P, Result]) -> Callable[P, Result]:
     """A function that looks at nothing but its arguments, which do not change, and whose result
     nobody changes. Arguments are told apart by identity, and those in sequences one by one:
     comparing nodes would go through all that they are made of."""
     known: dict[tuple[object, ...], tuple[object, Result]] = {}
+    _all.append(known)
 
     @wraps(function)
     def found(*args: P.args, **named: P.kwargs) -> Result:
