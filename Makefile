@@ -63,7 +63,7 @@ fuzz: $(STAMPS)/test
 $(STAMPS)/%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing ricci[$*] into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e ".[$*]"
 	@mkdir -p $(STAMPS)
 	@touch $@
 

@@ -151,7 +151,7 @@ AS_PLAIN = (
 )
 """Where a plain loop nest is as fast on some processors: as only half of the products count, with
 short sums in 16 registers, or over few windows."""
-AS_PLAIN_SHORT = ("matmul",)
+AS_PLAIN_SHORT = ("matmul", "1x1", "large images in a batch")
 """The same where vectors have 32 bytes at most."""
 
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ir.nodes import Access, Index
-from ...ir.shapes import count_inside
 from .contraction_form import Operand, size
 from .contraction_reading import (
     Numbers,
@@ -24,12 +22,12 @@ from .contraction_reading import (
     reads_far,
 )
 from .contraction_space import flat_form, merge, step_of
-from .contraction_storing import result_run, run_along, storing
+from .contraction_storing import run_along, storing
 from .contraction_tiles import MOST_ROWS, tile_cost
-from .emit_access import extent_of, linear, shape_of
+from .emit_access import extent_of
 from .kernels import Strides
 from .microkernel import IN_TURN
-from .packing import MOST_STRIDE, contiguous_depth, is_plain, loop_order
+from .packing import MOST_STRIDE, contiguous_depth, loop_order
 from .target import LINE, PAGE, Target
 
 if TYPE_CHECKING:
@@ -113,9 +111,6 @@ and shares lines with the next block's; by the same."""
 _SUMS, _WIDE_SUMS = 2.0, 4.0
 """Cycles to add a vector of sums to those of the block of k before; where 64 bytes are stored in
 halves."""
-_WINDOW, _OF_FEW = 1.25, 2.5
-"""Half cycles per vector and k of a plain loop nest over windows, and what few rows of the other
-side wait for their sums."""
 _CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
@@ -273,106 +268,11 @@ class Costs:
         cycles += (tiles * self.pages + self.stretches) * depth
         return 0.95 * cycles
 
-    def is_worthwhile(self) -> bool:
-        """Whether the plan takes fewer cycles than a plain loop nest, on one core."""
-        return self.whole() < self.plain()
-
     def whole(self) -> float:
         """Cycles of all blocks on one core."""
         plan = self.plan
         block = self.chunk(min(plan.row_block, self.rows), min(plan.lane_block, self.columns))
         return block * plan.blocks
-
-    def plain(self) -> float:
-        """Cycles of a plain loop nest over the same points."""
-        sides = self.plan.broadcast, self.plan.vector
-        each = min(self._plain(), *(self._over_windows(*pair) for pair in (sides, reversed(sides))))
-        return self.plan.outer * self.rows * self.columns * each
-
-    def _plain(self) -> float:
-        """The same for a result, with vectors along these."""
-        plan = self.plan
-        side, other = plan.broadcast, plan.vector
-        if not plan.across:
-            side, other = other, side
-        access = side.access
-        run, reused = result_run(plan, self.strides), side.extent
-        turn = 4.5  # per vector and k, if it has to be collected from memory
-        if access is not None:
-            groups = merge(side.indices, [access], self.strides).groups
-            steps = flat_form(access, self.strides).steps
-            if not groups or steps.get(groups[-1][-1], 0) == 1:
-                turn = 1.5 if is_plain(access) else 3.0
-                # a short stretch does not fill a vector
-                turn = min(4.5, turn * max(1.0, run / size(groups[-1]))) if groups else turn
-            rows = min(4, max((extent_of(i) for i in other.indices), default=1))
-            if turn == 1.5 and groups and rows > 1 and self._is_near(access):
-                # of several rows at once; all rows follow on one another
-                turn = 1.25 + 0.4 / rows
-                reused = extent_of(groups[-1][-1])
-                run = reused / -(-reused // plan.lanes)
-        read = max(reused, other.extent) * plan.depth.extent * self.bytes
-        # read in the order of the result
-        slower = self.target.slower
-        turn = turn * slower + self._from_farther_away(read)
-        return (turn * plan.depth.extent + 3.0 * slower) / run
-
-    def _over_windows(self, side: Operand, other: Operand) -> float:
-        """The same with vectors along rows of windows that neighbouring results share; infinite if
-        there are none."""
-        plan, access = self.plan, side.access
-        if access is None or other.extent < 2 or not _is_window(access, side.indices):
-            return math.inf
-        own, rows = side.indices[-1], min(8, *map(extent_of, other.indices))
-        if flat_form(access, self.strides).steps.get(own) != 1:
-            return math.inf
-        walked = {own, *plan.depth.indices}
-        read = self.bytes  # what the windows of a row of results reach
-        for subscript in access.subscripts:
-            steps = linear(subscript.index).steps
-            read *= 1 + sum(abs(n) * (extent_of(i) - 1) for i, n in steps.items() if i in walked)
-        slower = self.target.slower
-        turn = (_WINDOW + _OF_FEW / rows) * slower + self._from_farther_away(read)
-        filled = _run_inside(access, own, plan.lanes)
-        apart = flat_form(plan.form.kernel.targets[0], self.strides).steps.get(own) != 1
-        return turn * plan.depth.extent / filled + 3.0 * slower / (1.0 if apart else filled)
-
-    def _from_farther_away(self, read: int) -> float:
-        """More for each vector if so many bytes are read before the same are read again."""
-        return 2.0 if read > self.target.l2 else 0.5 if read > self.target.l1 else 0.0
-
-    def _is_near(self, access: Access) -> bool:
-        """Whether all elements of a sum are read, and not on the same few lines of the caches."""
-        steps = flat_form(access, self.strides).steps
-        spread = (
-            extent_of(k) * math.gcd(steps.get(k, 0) * self.bytes, PAGE)
-            for k in self.plan.depth.indices
-            if steps.get(k, 0)
-        )
-        condition = self.plan.form.kernel.condition
-        return condition is None and max(spread, default=0) <= self.target.l1 // 2
-
-
-def _run_inside(access: Access, own: Index, lanes: int) -> float:
-    """Results for each vector of a row of windows: whole ones are inside, and what is left of a row
-    is done under a mask."""
-    extent = inside = extent_of(own)
-    for subscript, size_of in zip(access.subscripts, shape_of(access.tensor.shape), strict=True):
-        form = linear(subscript.index)
-        steps = form.steps
-        if steps.get(own, 0) > 0 and subscript.rule is not None and isinstance(form.constant, int):
-            ends = [n * (extent_of(i) - 1) for i, n in steps.items() if i is not own]
-            low = form.constant + sum(min(n, 0) for n in ends)
-            high = form.constant + sum(max(n, 0) for n in ends)
-            inside = count_inside(low, high, steps[own], extent, size_of)
-    full = inside // lanes
-    return extent / (full + -(-(extent - full * lanes) // lanes))
-
-
-def _is_window(access: Access, own: Sequence[Index]) -> bool:
-    """Whether neighbouring results read mostly the same elements, for other terms."""
-    parts = [set(linear(s.index).steps) for s in access.subscripts]
-    return any(len(used) > 1 and not used.isdisjoint(own) for used in parts)
 
 
 def _reading(
