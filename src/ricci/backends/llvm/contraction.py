@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
-from .contraction_beside import beside_others, plain, whole
+from .contraction_beside import beside_others, is_fitted, plain, whole
 from .contraction_cost import estimate
 from .contraction_form import Form, find_form
 from .contraction_plan import Plan, make_plan
@@ -34,7 +34,7 @@ from .winograd_write import write_winograd
 
 _ALIKE = 1.05
 """Estimates so near each other say nothing: what is read in place is preferred then."""
-_ALIKE_SHORT = 0.9
+_ALIKE_FITTED = 0.9
 """The same where two units compute vectors of 32 bytes: of 380 convolutions by panels and from
 copies of boxes, those take 1.18 times their estimate in the middle, panels 1.13 times."""
 _WORDS_PACKED = 1.2
@@ -123,7 +123,7 @@ def _choose(
     plan = make_plan(form, strides, target, constant)
     nest = plain(plan, strides, target)
     good = _is_worthwhile(plan, nest, strides, target)
-    alike = _ALIKE_SHORT if target.short else 1.0 if _is_in_place(plan) else _ALIKE
+    alike = _ALIKE_FITTED if is_fitted(target) else 1.0 if _is_in_place(plan) else _ALIKE
     more = beside_others(plan, strides, target) / 2 / target.cores
     done, nest_done = _until_done(plan, strides, target), nest / 2 / target.cores
     soonest = alike * (done + more) if good else nest_done
@@ -132,7 +132,7 @@ def _choose(
     soonest = done if good else nest_done
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
-    if target.short:  # which was fitted so
+    if is_fitted(target):  # what fewer products are compared with was fitted to panels' estimate
         soonest = min(soonest, done)
     fewer = choose_winograd(form, strides, target, constant, soonest)
     if fewer is not None or window is not None:

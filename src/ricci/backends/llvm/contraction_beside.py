@@ -37,9 +37,14 @@ _SHORT_PACKED, _SHORT_RUN, _SHORT_COLUMN = 0.36, 32.0, 6.0
 run of them, and for each vector of columns that is read in place."""
 
 
+def is_fitted(target: Target) -> bool:
+    """Whether two units compute vectors of 32 bytes."""
+    return target.short and target.vector_bytes == 32
+
+
 def beside_others(plan: Plan, strides: Strides, target: Target) -> float:
     """Half cycles more than the estimate of a plan, on one core."""
-    if not target.short or plan.form.words is not None:
+    if not is_fitted(target) or plan.form.words is not None:
         return 0.0
     rows, columns = plan.broadcast, plan.vector
     times = plan.outer * plan.depth.extent
@@ -89,7 +94,8 @@ def _plain(plan: Plan, strides: Strides, target: Target) -> float:
     if access is not None:
         groups = merge(side.indices, [access], strides).groups
         step = flat_form(access, strides).steps.get(groups[-1][-1], 0) if groups else 1
-        if groups and _is_short(plan, target) and step in _SHORT_TURN and is_plain(access):
+        fitted = is_fitted(target) and plan.form.words is None
+        if groups and fitted and step in _SHORT_TURN and is_plain(access):
             each, once = _SHORT_TURN[step]
             length = size(groups[-1])
             run = length / -(-length // plan.lanes)
@@ -122,7 +128,7 @@ def _over_windows(
     if flat_form(access, strides).steps.get(own) != 1:
         return math.inf
     filled = _run_inside(access, own, plan.lanes)
-    if _is_short(plan, target):
+    if is_fitted(target) and plan.form.words is None:
         turn = _SHORT_WINDOW + _SHORT_FEW / rows + _SHORT_END / extent_of(own)
     else:
         walked = {own, *plan.depth.indices}
@@ -134,11 +140,6 @@ def _over_windows(
     apart = flat_form(plan.form.kernel.targets[0], strides).steps.get(own) != 1
     stored = 3.0 * target.slower / (1.0 if apart else filled)
     return turn * plan.depth.extent / filled + stored
-
-
-def _is_short(plan: Plan, target: Target) -> bool:
-    """Whether what was fitted for two units of 32 bytes is meant."""
-    return target.short and plan.form.words is None
 
 
 def _from_farther_away(read: int, target: Target) -> float:
