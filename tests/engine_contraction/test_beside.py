@@ -50,7 +50,7 @@ def test_columns_in_place_come_for_each_block_of_rows(row_block: int, times: int
 
 def test_it_is_counted_for_two_units_of_32_bytes_alone() -> None:
     plan = plan_of(convolution(1, (16, 8), (20, 20), 3, pad=1), "packed")
-    for target in (ZEN1, named("x86-64"), named("x86-64-v4")):
+    for target in (ZEN1, *map(named, ("x86-64", "x86-64-v4", "aarch64-sve"))):
         assert beside_others(plan, {}, target) == 0
         assert whole(plan, {}, target) == Costs(plan, {}, target).whole()
     more = whole(plan, {}, ZEN3) - Costs(plan, {}, ZEN3).whole()
@@ -101,6 +101,14 @@ def test_what_took_least_is_chosen(
     assert isinstance(choose(case.kernel, {}, ZEN3, case.constant), kind)
 
 
-def test_a_small_product_is_done_in_panels() -> None:
-    case = matmul(64, 64, 64)
-    assert isinstance(choose(case.kernel, {}, ZEN3, case.constant), Contraction)
+@pytest.mark.parametrize("given", [True, False])
+def test_products_are_estimated_as_they_were(given: bool) -> None:
+    """Where vectors are along the constant operand, or none is constant, nests wait for memory."""
+    case = matmul(16, 1024, 1024)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plan = make_plan(form, {}, ZEN3, case.constant if given else frozenset())
+    chosen = choose(case.kernel, {}, ZEN3, case.constant if given else frozenset())
+    assert isinstance(chosen, Contraction)
+    assert plain(plan, {}, ZEN3) > 1.5 * whole(plan, {}, ZEN3)
+    assert beside_others(plan, {}, ZEN3) == 0

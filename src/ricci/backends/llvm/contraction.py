@@ -123,7 +123,7 @@ def _choose(
     plan = make_plan(form, strides, target, constant)
     nest = plain(plan, strides, target)
     good = _is_worthwhile(plan, nest, strides, target)
-    alike = _ALIKE_FITTED if is_fitted(target) else 1.0 if _is_in_place(plan) else _ALIKE
+    alike = _ALIKE_FITTED if is_fitted(plan, target) else 1.0 if _is_in_place(plan) else _ALIKE
     more = beside_others(plan, strides, target) / 2 / target.cores
     done, nest_done = _until_done(plan, strides, target), nest / 2 / target.cores
     soonest = alike * (done + more) if good else nest_done
@@ -132,7 +132,9 @@ def _choose(
     soonest = done if good else nest_done
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
-    if is_fitted(target):  # what fewer products are compared with was fitted to panels' estimate
+    if is_fitted(
+        plan, target
+    ):  # what fewer products are compared with was fitted to panels' estimate
         soonest = min(soonest, done)
     fewer = choose_winograd(form, strides, target, constant, soonest)
     if fewer is not None or window is not None:

@@ -37,14 +37,17 @@ _SHORT_PACKED, _SHORT_RUN, _SHORT_COLUMN = 0.36, 32.0, 6.0
 run of them, and for each vector of columns that is read in place."""
 
 
-def is_fitted(target: Target) -> bool:
-    """Whether two units compute vectors of 32 bytes."""
-    return target.short and target.vector_bytes == 32
+def is_fitted(plan: Plan, target: Target) -> bool:
+    """Whether it is of what the above was fitted to: an operand is arranged ahead of time, and two
+    units compute 16 vectors of 32 bytes. Of other products nests take up to four times as long."""
+    two_units = target.short and target.vector_bytes == 32 and not target.sve
+    arranged = "prepared" in (plan.broadcast_source, plan.vector_source)
+    return two_units and arranged and plan.form.words is None
 
 
 def beside_others(plan: Plan, strides: Strides, target: Target) -> float:
     """Half cycles more than the estimate of a plan, on one core."""
-    if not is_fitted(target) or plan.form.words is not None:
+    if not is_fitted(plan, target):
         return 0.0
     rows, columns = plan.broadcast, plan.vector
     times = plan.outer * plan.depth.extent
@@ -85,16 +88,16 @@ def plain(plan: Plan, strides: Strides, target: Target) -> float:
 
 def _plain(plan: Plan, strides: Strides, target: Target) -> float:
     """The same for a result, with vectors along these."""
-    side, other = plan.broadcast, plan.vector
+    side, other, source = plan.broadcast, plan.vector, plan.broadcast_source
     if not plan.across:
-        side, other = other, side
+        side, other, source = other, side, plan.vector_source
     access, bytes_of = side.access, plan.form.dtype.numpy().itemsize
     run, reused = result_run(plan, strides), side.extent
     turn = 4.5  # per vector and k, if it has to be collected from memory
     if access is not None:
         groups = merge(side.indices, [access], strides).groups
         step = flat_form(access, strides).steps.get(groups[-1][-1], 0) if groups else 1
-        fitted = is_fitted(target) and plan.form.words is None
+        fitted = is_fitted(plan, target) and source != "prepared"
         if groups and fitted and step in _SHORT_TURN and is_plain(access):
             each, once = _SHORT_TURN[step]
             length = size(groups[-1])
@@ -128,7 +131,7 @@ def _over_windows(
     if flat_form(access, strides).steps.get(own) != 1:
         return math.inf
     filled = _run_inside(access, own, plan.lanes)
-    if is_fitted(target) and plan.form.words is None:
+    if is_fitted(plan, target):
         turn = _SHORT_WINDOW + _SHORT_FEW / rows + _SHORT_END / extent_of(own)
     else:
         walked = {own, *plan.depth.indices}
