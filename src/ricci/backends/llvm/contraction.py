@@ -132,9 +132,8 @@ def _choose(
     soonest = done if good else nest_done
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
-    if is_fitted(
-        plan, target
-    ):  # what fewer products are compared with was fitted to panels' estimate
+    # fewer products were fitted beside what panels are estimated to take
+    if is_fitted(plan, target):
         soonest = min(soonest, done)
     fewer = choose_winograd(form, strides, target, constant, soonest)
     if fewer is not None or window is not None:
