@@ -71,7 +71,7 @@ def test_nests_read_far_images_as_fast_as_near_ones() -> None:
 
 
 def test_nests_over_narrow_windows_take_longer() -> None:
-    """In whole vectors, each end of a row takes 15 half cycles for every k."""
+    """In whole vectors, the end of a row takes as long as one more."""
     each = []
     for width in (16, 40):
         case = convolution(1, (16, 16), (40, width), 3, pad=1)

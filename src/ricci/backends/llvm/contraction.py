@@ -35,8 +35,8 @@ from .winograd_write import write_winograd
 _ALIKE = 1.05
 """Estimates so near each other say nothing: what is read in place is preferred then."""
 _ALIKE_FITTED = 0.9
-"""The same where two units compute vectors of 32 bytes: of 380 convolutions by panels and from
-copies of boxes, those take 1.18 times their estimate in the middle, panels 1.13 times."""
+"""The same beside panels that `is_fitted` is said of: of 116 layers copies of boxes take 1.18 times
+their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
 _WORDS_PACKED = 1.2
 """How many times as long as estimated it takes if words of small integers are packed."""
 MOST_SCRATCH = 64 << 20
@@ -121,14 +121,13 @@ def _choose(
     if dots is not None:
         return form, dots
     plan = make_plan(form, strides, target, constant)
-    nest = plain(plan, strides, target)
-    good = _is_worthwhile(plan, nest, strides, target)
+    panels, nest = whole(plan, strides, target), plain(plan, strides, target)
+    good = _is_worthwhile(plan, panels, nest)
     alike = _ALIKE_FITTED if is_fitted(plan, target) else 1.0 if _is_in_place(plan) else _ALIKE
     more = beside_others(plan, strides, target) / 2 / target.cores
     done, nest_done = _until_done(plan, strides, target), nest / 2 / target.cores
     soonest = alike * (done + more) if good else nest_done
-    most = min(whole(plan, strides, target), nest)
-    window = choose_window(form, strides, target, constant, most, soonest)
+    window = choose_window(form, strides, target, constant, min(panels, nest), soonest)
     soonest = done if good else nest_done
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
@@ -159,13 +158,13 @@ def _choose_words(
         return None, None
     strides, constant = with_strides(form, strides), with_views(form, constant)
     plan = make_plan(form, strides, target, constant)
-    room, nest = form.words.room(target), plain(plan, strides, target)
-    most = min(whole(plan, strides, target), nest)
+    panels, nest = whole(plan, strides, target), plain(plan, strides, target)
+    room = form.words.room(target)
     soonest = (_WORDS_PACKED if _packs(plan) else 1.0) * _until_done(plan, strides, room)
-    window = choose_window(form, strides, room, constant, most, soonest)
+    window = choose_window(form, strides, room, constant, min(panels, nest), soonest)
     if window is not None:
         return form, window
-    return form, plan if _is_worthwhile(plan, nest, strides, target) else None
+    return form, plan if _is_worthwhile(plan, panels, nest) else None
 
 
 def _until_done(plan: Plan, strides: Strides, target: Target) -> float:
@@ -173,11 +172,11 @@ def _until_done(plan: Plan, strides: Strides, target: Target) -> float:
     return estimate(plan, strides, target) / 2
 
 
-def _is_worthwhile(plan: Plan, nest: float, strides: Strides, target: Target) -> bool:
-    """Whether a plain loop nest, which takes so many half cycles, is likely to take longer.
+def _is_worthwhile(plan: Plan, panels: float, nest: float) -> bool:
+    """Whether a plain loop nest is likely to take longer, as far as estimates tell.
 
     With one row there is nothing to gain but from streaming a matrix that is not packed first.
     """
     if plan.broadcast.extent == 1:
         return plan.vector_source != "packed"
-    return whole(plan, strides, target) < nest
+    return panels < nest

@@ -31,7 +31,7 @@ _SHORT_TURN = {1: (1.5, 4.4), 2: (2.75, 10.5)}
 elements apart: for each result, and once for all rows of the other side. What is read from farther
 away takes no longer, since it is read on and on."""
 _SHORT_WINDOW, _SHORT_FEW, _SHORT_END = 1.5, 1.5, 15.0
-"""There, of windows: as above, and at the end of a row."""
+"""There, of windows: as above, and what the end of a row takes, times its length."""
 _SHORT_PACKED, _SHORT_RUN, _SHORT_COLUMN = 0.36, 32.0, 6.0
 """Half cycles that panels take more there: for each element that is packed, for each end of a
 run of them, and for each vector of columns that is read in place."""
