@@ -133,6 +133,13 @@ KNOBS = (
         "save products of 3x3 filters, by sums and differences (Winograd); it costs a bit",
     ),
     Knob(
+        "matrices",
+        "RICCI_MATRICES",
+        bool,
+        True,
+        "multiply float32 in parts by matrices in registers (AMX); numbers below 8e-34 lose bits",
+    ),
+    Knob(
         "compiler_process",
         "RICCI_COMPILER_PROCESS",
         bool,

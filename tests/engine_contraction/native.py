@@ -63,7 +63,8 @@ class Native:
         self._fenced = {t: Fenced(a, at_end) for t, a in arrays.items()}
         for prepare in code.prepare:
             shape = [int(e.value) for e in prepare.output.shape if isinstance(e, Const)]
-            empty = np.full(shape, np.nan, prepare.output.dtype.numpy())
+            kind = prepare.output.dtype.numpy()
+            empty = np.full(shape, -1 if prepare.output.dtype.is_int else np.nan, kind)
             self._fenced[prepare.output] = Fenced(empty, at_end)
         self.errors = np.zeros(4, np.int64)
         for k, prepare in enumerate(code.prepare):

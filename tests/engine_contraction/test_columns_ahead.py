@@ -11,7 +11,7 @@ import pytest
 from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_ahead import asks_for_columns
 from ricci.backends.llvm.contraction_form import size as extent
-from ricci.backends.llvm.contraction_plan import Plan, _blocked, _in_one_block, make_plan
+from ricci.backends.llvm.contraction_plan import Plan, _in_one_block, blocked, make_plan
 from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.schedule import Contraction
@@ -335,7 +335,7 @@ def test_blocks_leave_room_to_ask_for_prepared_columns() -> None:
 def test_blocks_of_k_are_whole_lines(limit: int, block: int) -> None:
     """Unless they would be more than there is room for."""
     k = index("k", 4096)
-    depth = _blocked(_in_one_block((k,)), limit)
+    depth = blocked(_in_one_block((k,)), limit)
     assert (depth.block, depth.most) == (block, block)
 
 

@@ -24,7 +24,7 @@ from ..ir.nodes import Graph
 from ..records import replace
 from .fingerprint import fingerprint
 
-_ENTRIES = ("schedules", "threads", "tuned", "file", "program", "winograd")
+_ENTRIES = ("schedules", "threads", "tuned", "file", "program", "winograd", "matrices")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class Options:
     `file`, by default that of the setting RICCI_TUNING_FILE.
 
     `winograd` says whether products of filters of two by two and more may be saved by sums and
-    differences, at the cost of a bit; by default the setting RICCI_WINOGRAD.
+    differences, at the cost of a bit; by default the setting RICCI_WINOGRAD. `matrices` says
+    whether numbers of float32 may be multiplied as sums of three of bfloat16 where the processor
+    multiplies matrices of these: numbers below 8e-34 lose bits; by default the setting
+    RICCI_MATRICES.
 
     Schedules that were found by tuning name the `program` (its `fingerprint`) that they are for:
     other programs do not follow them, and for other sizes those that are not possible are left out.
@@ -50,6 +53,7 @@ class Options:
     file: Path | None = None
     program: str | None = None
     winograd: bool | None = None
+    matrices: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The options as data, which are options too."""
@@ -60,11 +64,12 @@ class Options:
             "file": None if self.file is None else str(self.file),
             "program": self.program,
             "winograd": self.winograd,
+            "matrices": self.matrices,
         }
 
     def of(self, target: Target) -> Target:
         """The processor that code is made for, as the options say."""
-        return target_for(target, self.winograd)
+        return target_for(target, self.winograd, self.matrices)
 
     def schedules_for(self, graph: Graph) -> Schedules:
         """The schedules that are given for a graph."""
@@ -79,10 +84,16 @@ class Options:
         return "\n".join(lines) or repr(self)
 
 
-def target_for(target: Target, winograd: bool | None = None) -> Target:
-    """The target, on which products may be saved or not: as asked, or as the setting says."""
-    allowed = config.get("winograd") if winograd is None else winograd
-    return target if target.winograd == allowed else replace(target, winograd=allowed)
+def target_for(
+    target: Target, winograd: bool | None = None, matrices: bool | None = None
+) -> Target:
+    """The target, on which products may be saved, or done in parts, or not: as asked, or as the
+    settings say."""
+    saved = config.get("winograd") if winograd is None else winograd
+    parts = config.get("matrices") if matrices is None else matrices
+    if (target.winograd, target.in_parts) == (saved, parts):
+        return target
+    return replace(target, winograd=saved, in_parts=parts)
 
 
 def as_options(value: object) -> Options:
@@ -101,8 +112,8 @@ def as_options(value: object) -> Options:
             "E0801",
             f'`options` must be "tuned", Options or a dictionary, not {value!r:.60}',
         )
-    rest = (value.threads, value.tuned, value.file, value.program, value.winograd)
-    return _checked(value.schedules, *rest)
+    rest = (value.threads, value.tuned, value.file, value.program)
+    return _checked(value.schedules, *rest, value.winograd, value.matrices)
 
 
 def _from_mapping(value: Mapping[Any, Any]) -> Options:
@@ -115,7 +126,8 @@ def _from_mapping(value: Mapping[Any, Any]) -> Options:
         raise error("E0801", f"`schedules` must be a list, not {schedules!r:.60}")
     made = tuple(from_json(s) if isinstance(s, Mapping) else s for s in schedules)
     rest = (value.get("threads"), value.get("tuned", False), value.get("file"))
-    return _checked(made, *rest, value.get("program"), value.get("winograd"))
+    last = (value.get("winograd"), value.get("matrices"))
+    return _checked(made, *rest, value.get("program"), *last)
 
 
 def _checked(
@@ -125,6 +137,7 @@ def _checked(
     file: object,
     program: object,
     winograd: object,
+    matrices: object,
 ) -> Options:
     if not isinstance(schedules, (list, tuple)):
         raise error("E0801", f"`schedules` must be a list, not {schedules!r:.60}")
@@ -138,7 +151,13 @@ def _checked(
         raise error("E0801", f"`file` must be a path, not {file!r:.60}")
     if program is not None and not isinstance(program, str):
         raise error("E0801", f"`program` must be a text, not {program!r:.60}")
-    if winograd is not None and not isinstance(winograd, bool):
-        raise error("E0801", f"`winograd` must be True, False or None, not {winograd!r:.60}")
+    saved, parts = _allowed("winograd", winograd), _allowed("matrices", matrices)
     made = tuple(None if s is None else checked(s) for s in schedules)
-    return Options(made, threads, tuned, None if file is None else Path(file), program, winograd)
+    path = None if file is None else Path(file)
+    return Options(made, threads, tuned, path, program, saved, parts)
+
+
+def _allowed(name: str, value: object) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise error("E0801", f"`{name}` must be True, False or None, not {value!r:.60}")

@@ -20,7 +20,7 @@ import numpy as np
 from .. import config
 from ..backends.llvm import threads
 from ..backends.llvm.jit import Library, compile_text
-from ..backends.llvm.target import Target, host, identity
+from ..backends.llvm.target import Target, as_allowed, host, identity
 from . import cache, processors
 from .arguments import Array
 
@@ -34,7 +34,7 @@ def this_machine() -> Target:
     the same machine."""
     known = _machine_before()
     if known is not None:
-        return known
+        return as_allowed(known)
     found = host()
     if about := identity():
         cache.write(_key(about), json.dumps(asdict(found)).encode())

@@ -17,12 +17,14 @@ from .contraction_beside import beside_others, is_fitted, plain, whole
 from .contraction_cost import estimate
 from .contraction_form import Form, find_form
 from .contraction_plan import Plan, make_plan
-from .contraction_schedule import schedule_of, scheduled_plan
+from .contraction_schedule import schedule_of, scheduled_matrices, scheduled_plan
 from .contraction_words import find_words, with_strides, with_views
 from .contraction_write import write_contraction
 from .kernels import KernelCode, Strides
+from .matrix_choice import choose_matrices, may_multiply, until_done
+from .matrix_write import write_matrices
 from .matvec import choose_dots, write_dots
-from .schedule import Contraction, Dots, Window, Winograd, impossible
+from .schedule import Contraction, Dots, Matrices, Schedule, Window, Winograd, impossible
 from .target import Target
 from .window_choice import choose_window
 from .window_cost import done_in
@@ -52,8 +54,13 @@ def match(
         return None
     strides, constant = with_strides(form, strides), with_views(form, constant)
     if isinstance(schedule, Plan):
-        return write_contraction(schedule, strides, target)
+        return _write_plan(schedule, strides, target)
     return _write(form, schedule, strides, target, constant)
+
+
+def _write_plan(plan: Plan, strides: Strides, target: Target) -> KernelCode:
+    write = write_contraction if plan.matrices is None else write_matrices
+    return write(plan, strides, target)
 
 
 def _write(
@@ -75,7 +82,7 @@ def _write(
 
 def choose(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> Contraction | Dots | Window | Winograd | None:
+) -> Schedule | None:
     """The schedule of a kernel that is a sum of products with enough reuse, else None."""
     _, schedule = _choose(kernel, strides, target, constant)
     return schedule_of(schedule) if isinstance(schedule, Plan) else schedule
@@ -83,23 +90,27 @@ def choose(
 
 def follow(
     kernel: Reduce,
-    schedule: Contraction | Dots | Window | Winograd,
+    schedule: Contraction | Matrices | Dots | Window | Winograd,
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
 ) -> KernelCode:
     """The code of a kernel by a schedule; `Error` E0807 if it cannot be computed so."""
-    form = form_of(kernel, strides) or find_words(kernel, strides, target)
+    by_matrices = isinstance(schedule, Matrices)
+    form = form_of(kernel, strides) or find_words(kernel, strides, target, by_matrices)
     if form is None:
         raise impossible("it is not a sum of products", kernel.name)
     strides, constant = with_strides(form, strides), with_views(form, constant)
-    fits = isinstance(schedule, Contraction | Window) and schedule.vector == "right"
+    fits = isinstance(schedule, Contraction | Matrices | Window) and schedule.vector == "right"
     if form.words is not None and not fits:
         raise impossible("products of small integers have another register tile", kernel.name)
-    if not isinstance(schedule, Contraction):
+    if isinstance(schedule, Matrices):
+        plan = scheduled_matrices(form, schedule, strides, target, constant)
+    elif isinstance(schedule, Contraction):
+        plan = scheduled_plan(form, schedule, strides, target, constant)
+    else:
         return _write(form, schedule, strides, target, constant)
-    plan = scheduled_plan(form, schedule, strides, target, constant)
-    code = write_contraction(plan, strides, target)
+    code = _write_plan(plan, strides, target)
     if code.scratch > MOST_SCRATCH:
         raise impossible(f"each thread needs {code.scratch >> 20} MB for its blocks", kernel.name)
     return code
@@ -131,8 +142,13 @@ def _choose(
     soonest = done if good else nest_done
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
+    matrices = None
+    if may_multiply(form, target):
+        matrices = choose_matrices(form, strides, target, constant, min(soonest, nest_done))
+    if matrices is not None:
+        plan, good, window, soonest = matrices, True, None, until_done(matrices, strides, target)
     # fewer products were fitted beside what panels are estimated to take
-    if is_fitted(plan, target):
+    elif is_fitted(plan, target):
         soonest = min(soonest, done)
     fewer = choose_winograd(form, strides, target, constant, soonest)
     if fewer is not None or window is not None:
@@ -156,15 +172,25 @@ def _choose_words(
     form = find_words(kernel, strides, target)
     if form is None or form.words is None:
         return None, None
+    given = strides, constant
     strides, constant = with_strides(form, strides), with_views(form, constant)
     plan = make_plan(form, strides, target, constant)
     panels, nest = whole(plan, strides, target), plain(plan, strides, target)
+    good = _is_worthwhile(plan, panels, nest)
     room = form.words.room(target)
     soonest = (_WORDS_PACKED if _packs(plan) else 1.0) * _until_done(plan, strides, room)
     window = choose_window(form, strides, room, constant, min(panels, nest), soonest)
     if window is not None:
-        return form, window
-    return form, plan if _is_worthwhile(plan, panels, nest) else None
+        soonest = done_in(window_plan(form, window, strides, room, constant), strides, room)
+    elif not good:
+        soonest = nest / 2 / target.cores
+    other = find_words(kernel, given[0], target, matrices=True)
+    if other is not None and not kernel.again:
+        strides, constant = with_strides(other, given[0]), with_views(other, given[1])
+        matrices = choose_matrices(other, strides, target, constant, soonest)
+        if matrices is not None:
+            return other, matrices
+    return form, window or (plan if good else None)
 
 
 def _until_done(plan: Plan, strides: Strides, target: Target) -> float:

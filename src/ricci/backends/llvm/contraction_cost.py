@@ -139,7 +139,7 @@ class Costs:
             sums = _WIDE_SUMS if target.halves else _SUMS
             self.each += sums * target.slower * (plan.depth.blocks * plan.runs - 1) / plan.lanes
         self.each += storing(plan, strides) * target.slower
-        self.row = k * _reading(
+        self.row = k * reading(
             plan.broadcast_source, plan.broadcast, plan.rows, plan, strides, target
         )
         self.pages = 0.0
@@ -158,7 +158,7 @@ class Costs:
         self.stretches = _STRETCH * is_torn(plan, strides, target)
         self.asks = lacks_columns(plan, strides, target)
         """Whether tiles have reason to ask for the columns of the next block."""
-        self.column = k * _reading(
+        self.column = k * reading(
             plan.vector_source, plan.vector, plan.panel, plan, strides, target
         )
 
@@ -275,7 +275,7 @@ class Costs:
         return block * plan.blocks
 
 
-def _reading(
+def reading(
     source: str, operand: Operand, panel: int, plan: Plan, strides: Strides, target: Target
 ) -> float:
     """Cycles per element and block of bringing an operand to the tiles."""

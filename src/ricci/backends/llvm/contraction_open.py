@@ -102,7 +102,9 @@ class _Peeled:
         constant: frozenset[Tensor],
     ) -> None:
         self.kernel, self.patterns = kernel, patterns
-        self.target, self.constant = target, constant
+        # a row's sums are the same whatever block it is in, which holds for numbers in parts only
+        # if no other row of the block has an infinity
+        self.target, self.constant = replace(target, in_parts=False), constant
         self.indices = [i for i in kernel.domain if not isinstance(i.extent, Const)]
         read = accesses(*kernel.initial, *kernel.values, *kernel.results)
         self.repeatable = not any(a.tensor is t.tensor for a in read for t in kernel.targets)

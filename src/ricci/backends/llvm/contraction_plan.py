@@ -29,6 +29,7 @@ from .contraction_storing import MOST_TURNS
 from .contraction_tiles import MOST_ROWS, best_tile, good_tiles, tiles
 from .emit_access import extent_of, shape_of
 from .kernels import Strides
+from .matrix import MatrixProduct
 from .packing import Depth
 from .schedule import Source
 from .target import PAGE, Target
@@ -110,6 +111,8 @@ class Plan:
     is_deep: bool = False
     """Whether the rows of a tile stay in the first cache, for more k than are added up one by one,
     while columns pass by that come from the second."""
+    matrices: MatrixProduct | None = None
+    """How tiles are computed that are matrices in registers, if they are."""
 
     @property
     def panel(self) -> int:
@@ -237,7 +240,7 @@ def plans_of_sides(
     constant: frozenset[Tensor],
 ) -> Iterator[Plan]:
     """The plans in which a given operand fills the vectors."""
-    for order in (_depth(form, broadcast, strides), _depth(form, vector, strides)):
+    for order in (depth_of(form, broadcast, strides), depth_of(form, vector, strides)):
         for a in sources_of(broadcast, order, strides, constant, False):
             for b in sources_of(vector, order, strides, constant, True):
                 plan = _plan(form, broadcast, vector, a, b, order, strides, target)
@@ -318,7 +321,7 @@ def _plan(
         pages = step_of(vector, depth.indices, strides) * bytes_of % PAGE == 0
         room = _APART if target.l1 > 8 * PAGE else _APART_IN_FEW
         most = min(room if pages else _MOST_EXACT, max(_STREAMS, _PER_ROW * broadcast.extent))
-    depth = _blocked(depth, most)
+    depth = blocked(depth, most)
     plan = Plan(
         form,
         broadcast,
@@ -366,7 +369,7 @@ def _near(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     most = max(64, near_room(target) // each)
     if plan.vector_source == "direct" or plan.is_streamed or plan.depth.most <= most:
         return None
-    return _with_blocks(replace(plan, depth=_blocked(plan.depth, most)), strides, target)
+    return _with_blocks(replace(plan, depth=blocked(plan.depth, most)), strides, target)
 
 
 def _deep(plan: Plan, strides: Strides, target: Target) -> Plan | None:
@@ -382,7 +385,7 @@ def _deep(plan: Plan, strides: Strides, target: Target) -> Plan | None:
         rows, vectors = best_tile(
             broadcast.extent, plan.vector.extent, plan.lanes, target, DEEP_APART
         )
-    depth = _blocked(depth, _panel_depth(rows, bytes_of, target))
+    depth = blocked(depth, _panel_depth(rows, bytes_of, target))
     deep = replace(plan, rows=rows, vectors=vectors, depth=depth, is_deep=True)
     return _with_blocks(deep, strides, target)
 
@@ -399,10 +402,10 @@ def _asking(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     most = max(64, asking_room(target) // each)
     if plan.depth.most <= most:
         return None
-    depth = _blocked(plan.depth, most)
+    depth = blocked(plan.depth, most)
     over = depth.most - most
     if 0 < over < most // 4:  # blocks have about so many
-        depth = _blocked(plan.depth, most - over)
+        depth = blocked(plan.depth, most - over)
     return _with_blocks(replace(plan, depth=depth), strides, target)
 
 
@@ -412,7 +415,7 @@ def _of_few_pages(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     few = plan.broadcast.extent <= _FEW_TILES * plan.rows
     if not (few and target.on_mesh and plan.depth.most > _PAGES and is_torn(plan, strides, target)):
         return None
-    return _with_blocks(replace(plan, depth=_blocked(plan.depth, _PAGES)), strides, target)
+    return _with_blocks(replace(plan, depth=blocked(plan.depth, _PAGES)), strides, target)
 
 
 def _unstreamed(plan: Plan, strides: Strides, target: Target) -> Plan | None:
@@ -427,8 +430,8 @@ def _unstreamed(plan: Plan, strides: Strides, target: Target) -> Plan | None:
     if apart > _MOST_ALIGNED:
         return None
     most = min(_exact(plan.broadcast, depth), _panel_depth(plan.rows, bytes_of, target))
-    blocked = replace(plan, depth=_blocked(depth, most), is_streamed=False)
-    return _with_blocks(blocked, strides, target)
+    near = replace(plan, depth=blocked(depth, most), is_streamed=False)
+    return _with_blocks(near, strides, target)
 
 
 def is_across(form: Form, vector: Operand, lanes: int, strides: Strides) -> bool:
@@ -459,7 +462,7 @@ def _last_step(operand: Operand, form: Form, strides: Strides) -> tuple[int, int
 # ------------------------------------------------------------------------ blocks
 
 
-def _depth(form: Form, operand: Operand, strides: Strides) -> Depth:
+def depth_of(form: Form, operand: Operand, strides: Strides) -> Depth:
     """The reduced indices in the order of an operand's memory."""
     reduced = reduced_loops(form)
     if operand.access is not None:
@@ -488,7 +491,7 @@ def _panel_depth(rows: int, bytes_of: int, target: Target) -> int:
     return max(64, target.l1 * 3 // 4 // (bytes_of * max(rows, 4)))
 
 
-def _blocked(depth: Depth, limit: int) -> Depth:
+def blocked(depth: Depth, limit: int) -> Depth:
     """Cuts the reduced indices in blocks of at most about `limit` points: of whole lines where one
     index is cut, since others would share a line between two."""
     split = 0
@@ -525,8 +528,8 @@ def _streamed_block(
 def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
     """The plan with the blocks that are done soonest."""
     costs = Costs(plan, strides, target)
-    down = [r * plan.rows for r in _pieces(-(-plan.broadcast.extent // plan.rows))]
-    right = [c * plan.panel for c in _pieces(-(-plan.vector.extent // plan.panel))]
+    down = [r * plan.rows for r in pieces(-(-plan.broadcast.extent // plan.rows))]
+    right = [c * plan.panel for c in pieces(-(-plan.vector.extent // plan.panel))]
     row_block, lane_block = costs.soonest(down, right)
     plan = replace(plan, row_block=row_block, lane_block=lane_block)
     cycles = costs.chunk(row_block, lane_block)
@@ -535,7 +538,7 @@ def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
     return replace(plan, grain=min(grain, plan.blocks))
 
 
-def _pieces(panels: int) -> list[int]:
+def pieces(panels: int) -> list[int]:
     """Lengths of pieces of about equal size, fewer and fewer of them."""
     counts = {*range(1, 9), 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256}
     counts |= {panels} if panels <= 256 else set()

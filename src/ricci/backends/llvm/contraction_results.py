@@ -51,6 +51,8 @@ def result_step(plan: Plan, strides: Strides) -> int | None:
     kernel, target = plan.form.kernel, plan.form.kernel.targets[0]
     start, (result,) = kernel.initial[0], kernel.results
     plain = result is kernel.accumulators[0] and isinstance(start, Const) and start.value == 0
+    if plan.matrices is not None:
+        return None
     if not plain or plan.form.scale != 1.0 or target.tensor.dtype is not plan.form.dtype:
         return None
     if plan.depth.blocks > 1 or plan.across or plan.ragged or not is_plain(target):

@@ -18,31 +18,60 @@ from .contraction_plan import (
 from .contraction_reading import is_by_lanes, is_far
 from .emit_access import extent_of
 from .kernels import Strides
+from .matrix_choice import matrices_for, may_multiply, plan_of, sources_for
 from .packing import Depth
-from .schedule import Contraction, Source, impossible
+from .schedule import Contraction, Matrices, Side, Source, impossible
 from .target import Target
 
 MOST_ROWS, MOST_VECTORS, MOST_CELLS = 32, 16, 64
 """The largest register tile: one that is larger than the registers is slow, and long to compile."""
 
 
-def schedule_of(plan: Plan) -> Contraction:
+def schedule_of(plan: Plan) -> Contraction | Matrices:
     """The schedule that a plan follows."""
     numbers = {index: number for number, index in enumerate(plan.form.reduced)}
+    side: Side = "right" if plan.vector is plan.form.right else "left"
     depth = plan.depth
-    return Contraction(
-        "right" if plan.vector is plan.form.right else "left",
-        plan.broadcast_source,
-        plan.vector_source,
-        plan.rows,
-        plan.vectors,
-        plan.row_block,
-        plan.lane_block,
-        tuple(numbers[i] for i in depth.indices),
-        depth.split,
-        depth.block,
-        plan.grain,
+    read = side, plan.broadcast_source, plan.vector_source
+    blocks = plan.row_block, plan.lane_block
+    order = tuple(numbers[i] for i in depth.indices)
+    if plan.matrices is not None:
+        return Matrices(*read, *blocks, order, depth.split, depth.block)
+    tile = plan.rows, plan.vectors
+    return Contraction(*read, *tile, *blocks, order, depth.split, depth.block, plan.grain)
+
+
+def scheduled_matrices(
+    form: Form,
+    schedule: Matrices,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> Plan:
+    """The plan of a schedule by matrices; `Error` E0807 if a kernel cannot be computed so."""
+    s, name = schedule, form.kernel.name
+    form = in_runs(form, strides)
+    broadcast, vector = form.left, form.right
+    if s.vector == "left":
+        broadcast, vector = vector, broadcast
+    if not (may_multiply(form, target) and (form.words is None or s.vector == "right")):
+        raise impossible("no matrices of such elements are multiplied", name)
+    if not (s.row_block and s.lane_block and s.block):
+        raise impossible("a block is 0", name)
+    depth = _depth(form, s)
+    operands = ((broadcast, s.broadcast_source, False), (vector, s.vector_source, True))
+    for operand, source, is_vector in operands:
+        if source not in {"packed", *sources_for(operand, depth, strides, constant, is_vector)}:
+            raise impossible(_why_not(operand, form, source), name)
+    m = matrices_for(form, broadcast, vector)
+    sources = s.broadcast_source, s.vector_source
+    plan = plan_of(form, broadcast, vector, sources, depth, m, strides, target)
+    plan = replace(
+        plan,
+        row_block=_whole(min(s.row_block, broadcast.extent), plan.rows),
+        lane_block=_whole(min(s.lane_block, vector.extent), plan.panel),
     )
+    return _with_grain(plan, 1)
 
 
 def scheduled_plan(
@@ -92,7 +121,7 @@ def _with_grain(plan: Plan, wanted: int) -> Plan:
     return replace(plan, grain=min(max(wanted, least), max(plan.blocks, 1)))
 
 
-def _depth(form: Form, schedule: Contraction) -> Depth:
+def _depth(form: Form, schedule: Contraction | Matrices) -> Depth:
     loops = {form.reduced.index(i) for i in reduced_loops(form)}
     order = schedule.order
     if len(set(order)) != len(order) or set(order) != loops:

@@ -151,20 +151,20 @@ def write_transpose(
     return "\n".join([*lines, "  ret void", "}", ""])
 
 
-def call_square(source: str, rows: str, to: str) -> str:
+def call_square(source: str, rows: str, to: str, name: str = _SQUARE) -> str:
     """The call that writes a vector's length of rows of the source as columns, whole vectors. Of
     `rows` that are fewer, the last is read for those that are not there."""
-    return f"call void @{_SQUARE}(ptr {source}, i64 {rows}, ptr {to})"
+    return f"call void @{name}(ptr {source}, i64 {rows}, ptr {to})"
 
 
-def write_square(dtype: DType, lanes: int, step: int, stride: int) -> str:
+def write_square(dtype: DType, lanes: int, step: int, stride: int, name: str = _SQUARE) -> str:
     """The function that `call_square` calls, for rows `step` elements apart, and columns `stride`
     elements."""
     scalar, align = scalar_type(dtype), width(dtype)
     v, pieces = with_lanes(scalar, lanes), 2 if lanes * align == 2 * PIECE else 1
     part = with_lanes(scalar, lanes // pieces)
     lines = [
-        f"define internal void @{_SQUARE}(ptr noalias readonly %from, i64 %rows, "
+        f"define internal void @{name}(ptr noalias readonly %from, i64 %rows, "
         "ptr noalias %to) noinline {",
         "entry:",
         "  %last = sub nsw i64 %rows, 1",

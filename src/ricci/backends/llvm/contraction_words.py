@@ -37,7 +37,7 @@ from .emit_types import limits, width
 from .kernels import Strides
 from .sizes import Size, row_major
 from .target import Target
-from .words import Words, choose
+from .words import Words, choose, choose_matrices
 
 _TYPES = (DType.INT32, DType.UINT32)
 _OFFSET = 128
@@ -45,16 +45,19 @@ _WIDE = 16
 """Results that fill vectors whatever the other side has."""
 
 
-def find_words(kernel: Reduce, strides: Strides, target: Target) -> Form | None:
+def find_words(
+    kernel: Reduce, strides: Strides, target: Target, matrices: bool = False
+) -> Form | None:
     """The kernel as a contraction of words, or None if it is none; its right operand is to fill
-    the vectors."""
+    the vectors. Those of `matrices` are for registers that hold them."""
     if not is_candidate(kernel, _TYPES) or kernel.condition is not None:
         return None
     sides = list(factors(kernel.values[0]))
     if len(sides) != 2 or any(isinstance(x, Const) for x in sides):
         return None
     left, right = _sides(kernel, sides, by_stride(kernel, strides))
-    words = choose(_bounds(left.value), _bounds(right.value), target)
+    by = choose_matrices if matrices else choose
+    words = by(_bounds(left.value), _bounds(right.value), target)
     if words is not None and words.offset and has_guard(left.value):
         left, right = right, left  # what a guard leaves out is zero, and no byte is to be 128 then
         words = Words("vpdpwssd") if has_guard(left.value) else words

@@ -185,6 +185,7 @@ class ContractionWriter:
         c, rows, _ = self._layout()
         self.packed_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c}")
         self.packed_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
+        self._begin()
         with b.loop(*chunk_range(b, plan.blocks, plan.grain)) as chunk:
             outer, row_number, lane_number = self.split(chunk.index)
             self.places = batch_places(b, self.form.batch, outer)
@@ -205,8 +206,15 @@ class ContractionWriter:
                     if self.ahead is not None:
                         self.ahead.begin(chunk.index, loop.index, last)
                     self._block_body(block_at(b, plan.depth, loop.index), first, last)
+        self._end()
+
+    def _begin(self) -> None:
+        """What is done before the first chunk."""
+
+    def _end(self) -> None:
+        """What is done after the last chunk."""
         if self.past:
-            b.line(FENCE)
+            self.b.line(FENCE)
 
     def _begin_sum(self, number: str) -> str:
         """Where the sums of a block of k are; gives whether it is the first that is added there."""
@@ -333,6 +341,12 @@ class ContractionWriter:
         self, row: str, rows: int, lane: str, live: int, block: Block, first: str, last: str
     ) -> None:
         """One register tile, and its results after the last block of k."""
+        self._compute(row, rows, lane, live, block, first)
+        if self.result_step is None:
+            self._finish_after(row, rows, lane, live, last)
+
+    def _compute(self, row: str, rows: int, lane: str, live: int, block: Block, first: str) -> None:
+        """One register tile for a block of k."""
         b, plan = self.b, self.plan
         vectors = -(-live // plan.lanes)
         a, a_row, a_step = self._rows_at(row, rows, block)
@@ -359,8 +373,10 @@ class ContractionWriter:
         c = self._result_at(row, lane) if is_result else self._sums_at(row, lane)
         asked = ("", "0") if self.ahead is None else self.ahead.ask(row, lane, block.points, a)
         b.line(call_tile(tile, a, columns, block.points, c, first, str(beyond), asked))
-        if is_result:
-            return
+
+    def _finish_after(self, row: str, rows: int, lane: str, live: int, last: str) -> None:
+        """The results of a tile if a block of k is the last."""
+        b, plan = self.b, self.plan
         if last == "true":
             self._finish(row, rows, lane, live)
             return

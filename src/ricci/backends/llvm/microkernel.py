@@ -65,6 +65,7 @@ class Tile:
     @property
     def name(self) -> str:
         place = "" if self.c_row == self.vectors * self.lanes else f".{self.c_row}"
+        place += f".of{self.a_step}" * (self.rows == 1 < self.a_step)  # of panels of any height
         place += "" if self.b_step == self.vectors * self.lanes else f".by{self.b_step}"
         part = f".partial{self.stored or ''}" if self.partial else ""
         masked = f".masked{self.read or ''}" if self.masked else ""

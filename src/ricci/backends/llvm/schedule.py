@@ -49,6 +49,22 @@ class Contraction:
 
 
 @dataclass(frozen=True, slots=True)
+class Matrices:
+    """A sum of products by matrices in registers: see `matrix`. Entries are as those of
+    `Contraction`; tiles are as large as there are registers for."""
+
+    template: ClassVar[str] = "matrices"
+    vector: Side
+    broadcast_source: Source
+    vector_source: Source
+    row_block: int
+    lane_block: int
+    order: tuple[int, ...]
+    split: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dots:
     """Few rows, the `small` operand, times an operand contiguous along the reduced indices, of
     which `count` rows are read at the same time and `block` by a piece of work."""
@@ -144,9 +160,9 @@ class Chain:
     chunks: int
 
 
-Schedule = Contraction | Dots | Nest | Window | Winograd | Chain
+Schedule = Contraction | Matrices | Dots | Nest | Window | Winograd | Chain
 _TEMPLATES: Mapping[str, type[Schedule]] = {
-    t.template: t for t in (Contraction, Dots, Nest, Window, Winograd, Chain)
+    t.template: t for t in (Contraction, Matrices, Dots, Nest, Window, Winograd, Chain)
 }
 
 
@@ -240,6 +256,11 @@ def describe(schedule: Schedule | None) -> str:
             return (
                 f"contraction: {s.vector} in vectors, {sources}, tile {s.rows}x{s.vectors}, "
                 f"blocks {s.row_block}x{s.lane_block}x{s.block}, grain {s.grain}"
+            )
+        case Matrices() as m:
+            return (
+                f"matrices: {m.vector} in columns, {m.broadcast_source} x {m.vector_source}, "
+                f"blocks {m.row_block}x{m.lane_block}x{m.block}"
             )
         case Dots() as d:
             return f"dots: {d.small} is small, {d.count} rows of {d.block}"

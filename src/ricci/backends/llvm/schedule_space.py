@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import get_args
+from typing import TypeVar, get_args
 
 from ...diagnostics import Error
 from ...ir.loops import Reduce
@@ -24,9 +24,20 @@ from .contraction_tiles import tiles
 from .emit import Frame
 from .emit_access import extent_of
 from .kernels import Strides, choose
+from .matrix_choice import may_multiply, ranked_plans
 from .matvec import write_dots
 from .nest_uses import loops_of, uses_of
-from .schedule import Contraction, Dots, Nest, Schedule, Side, Source, Window, Winograd
+from .schedule import (
+    Contraction,
+    Dots,
+    Matrices,
+    Nest,
+    Schedule,
+    Side,
+    Source,
+    Window,
+    Winograd,
+)
 from .target import Target
 from .window_choice import choose_window
 from .winograd_choice import choose_winograd
@@ -35,6 +46,8 @@ _PLANS = 8
 """How many ways to read the operands of a product are begun with."""
 _HOPELESS = 4.0
 """How many times longer a product may take, by the cost model, than the best one known."""
+
+_Panels = TypeVar("_Panels", Contraction, Matrices)
 
 
 class KernelSpace:
@@ -57,6 +70,9 @@ class KernelSpace:
         if self.form is not None:
             found += self._dots(self.form)
             found += self._contractions(self.form)
+            if may_multiply(self.form, self.target):
+                plans = ranked_plans(self.form, self.strides, self.target, self.constant)
+                found += [schedule_of(p) for _, p in plans[:_PLANS]]
             window = choose_window(self.form, self.strides, self.target, self.constant)
             fewer = choose_winograd(self.form, self.strides, self.target, self.constant)
             found += [s for s in (window, fewer) if s is not None]
@@ -100,6 +116,8 @@ class KernelSpace:
             match schedule:
                 case Contraction():
                     schedule = self._near_contraction(schedule, r)
+                case Matrices():
+                    schedule = self._near_matrices(schedule, r)
                 case Dots():
                     schedule = self._near_dots(schedule, r)
                 case Nest():
@@ -137,13 +155,21 @@ class KernelSpace:
             case "grain":
                 return replace(s, grain=scaled(s.grain, r))
             case "source":
-                sources: tuple[Source, ...] = get_args(Source)
-                if r.random() < 0.5:
-                    return replace(s, broadcast_source=r.choice(sources))
-                return replace(s, vector_source=r.choice(sources))
+                return _with_source(s, r)
         order = _shuffled(s.order, r)
         last = extent_of(self.form.reduced[order[0]])
         return replace(s, order=order, split=0, block=last)
+
+    def _near_matrices(self, s: Matrices, r: random.Random) -> Matrices:
+        assert self.form is not None
+        match r.choice(("rows", "lanes", "depth", "source")):
+            case "rows":
+                return replace(s, row_block=scaled(s.row_block, r))
+            case "lanes":
+                return replace(s, lane_block=scaled(s.lane_block, r))
+            case "depth":
+                return self._with_depth(s, self.form, r)
+        return _with_source(s, r)
 
     def _with_tile(self, s: Contraction, r: random.Random) -> Contraction:
         """Another register tile; mostly one nearby."""
@@ -156,7 +182,7 @@ class KernelSpace:
             vectors = max(1, vectors + r.choice((-1, 1)))
         return replace(s, rows=rows, vectors=vectors)
 
-    def _with_depth(self, s: Contraction, form: Form, r: random.Random) -> Contraction:
+    def _with_depth(self, s: _Panels, form: Form, r: random.Random) -> _Panels:
         """Another way to cut the reduced indices: at another one, or in other blocks."""
         split = r.randrange(len(reduced_loops(form)))
         cut = extent_of(form.reduced[s.order[split]])
@@ -228,6 +254,14 @@ class KernelSpace:
             case "chunks":
                 return replace(s, chunks=scaled(s.chunks, r))
         return replace(s, unroll=r.choice((0, 100, 350, 700, 1400)))
+
+
+def _with_source(s: _Panels, r: random.Random) -> _Panels:
+    """Another way to read an operand."""
+    sources: tuple[Source, ...] = get_args(Source)
+    if r.random() < 0.5:
+        return replace(s, broadcast_source=r.choice(sources))
+    return replace(s, vector_source=r.choice(sources))
 
 
 def scaled(count: int, r: random.Random) -> int:

@@ -45,7 +45,10 @@ _BITS = {
     "avx512vnni": (_MORE, _ECX, 11),
     "avx512bitalg": (_MORE, _ECX, 12),
     "avx512vpopcntdq": (_MORE, _ECX, 14),
+    "amx-bf16": (_MORE, _EDX, 22),
     "avx512fp16": (_MORE, _EDX, 23),
+    "amx-tile": (_MORE, _EDX, 24),
+    "amx-int8": (_MORE, _EDX, 25),
     "avxvnni": (_NEWER, _EAX, 4),
     "avx512bf16": (_NEWER, _EAX, 5),
     "lzcnt": (_EXTENDED, _ECX, 5),
@@ -53,7 +56,7 @@ _BITS = {
 """Where `cpuid` tells of instructions, by the names of LLVM: leaf, register, bit."""
 
 _OSXSAVE = 1 << 27
-_KEPT = {"avx": 0x06, "avx512f": 0xE6}
+_KEPT = {"avx": 0x06, "avx512f": 0xE6, "amx-tile": 0x600E6}
 """What the system must keep for some instructions: bits of XCR0."""
 
 _CPUID = "53 4989D0 89F8 89F1 0FA2 418900 41895804 41894808 4189500C 5B C3"
@@ -61,6 +64,10 @@ _CPUID = "53 4989D0 89F8 89F1 0FA2 418900 41895804 41894808 4189500C 5B C3"
 mov [r8 + 8], ecx; mov [r8 + 12], edx; pop rbx; ret"""
 _XGETBV = "31C9 0F01D0 C3"
 """xor ecx, ecx; xgetbv; ret"""
+
+_ASK = "B8 9E000000 BF 23100000 BE 12000000 0F05 C3"
+"""mov eax, 158 (arch_prctl); mov edi, 0x1023 (ARCH_REQ_XCOMP_PERM); mov esi, 18 (registers of
+matrices); syscall; ret: 0 if Linux keeps them for this process"""
 
 _CODE = """
 ; store what cpuid says of a leaf
@@ -73,6 +80,7 @@ define weak hidden x86_64_sysvcc i32 @$P$_xgetbv() prologue $XGETBV$ {
   ret i32 0
 }
 
+$REQUEST$
 define internal i1 @lacks(i32 %leaf, i32 %part, i64 %register, i32 %bits) noinline $PLAIN$ {
   %highest = and i32 %leaf, -2147483648
   %all = alloca [4 x i32], align 16
@@ -96,6 +104,13 @@ good:
   ret i1 true
 bad:
   ret i1 false
+}
+"""
+
+_REQUEST = """
+; ask the system for the registers of matrices
+define weak hidden x86_64_sysvcc i64 @$P$_ask() prologue $ASK$ {
+  ret i64 0
 }
 """
 
@@ -142,11 +157,18 @@ def _text(target: Target) -> str:
     if kept:
         lines.append("  %kept = call x86_64_sysvcc i32 @$P$_xgetbv()")
         lines.append(f"  %some = and i32 %kept, {kept}\n  %all = icmp eq i32 %some, {kept}")
-        lines.append("  br i1 %all, label %good, label %bad")
+        lines.append("  br i1 %all, label %ask, label %bad\nask:")
+    if target.matrices and "linux" not in target.triple:
+        lines.append("  br label %bad")
+    elif target.matrices:
+        lines.append("  %answer = call x86_64_sysvcc i64 @$P$_ask()")
+        lines.append("  %given = icmp eq i64 %answer, 0")
+        lines.append("  br i1 %given, label %good, label %bad")
     else:
         lines.append("  br label %good")
     words = {"TESTS": "\n".join(lines), "PLAIN": _PLAIN}
-    words |= {"CPUID": _bytes(_CPUID), "XGETBV": _bytes(_XGETBV)}
+    words |= {"CPUID": _bytes(_CPUID), "XGETBV": _bytes(_XGETBV), "ASK": _bytes(_ASK)}
+    words = {"REQUEST": _REQUEST if target.matrices else "", **words}
     text = _CODE
     for word, value in words.items():
         text = text.replace(f"${word}$", value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import platform
@@ -9,7 +10,7 @@ import re
 from pathlib import Path
 
 from ...dtypes import DType
-from ...records import dataclass
+from ...records import dataclass, replace
 
 LINE = 64
 """Bytes of a line of the caches."""
@@ -21,6 +22,10 @@ _ONE_UNIT = frozenset(("cannonlake", "icelake-client", "rocketlake", "tigerlake"
 """Processors that begin one multiply-add of 512 bits in a cycle, where others begin two."""
 _IN_HALVES = frozenset(("znver1", "bdver4"))
 """Processors that compute, load and store 256 bits as two of 128."""
+
+_ARCH_PRCTL, _REQUEST, _MATRICES = 158, 0x1023, 18
+"""The call of Linux by which a process asks for registers that are kept on request, what it asks
+with, and the number of those of matrices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,9 @@ class Target:
     winograd: bool = True
     """Whether products with small constant filters may be saved (`winograd_plan`), at the cost of
     a bit."""
+    in_parts: bool = True
+    """Whether numbers of float32 may be multiplied as sums of parts (`matrix`), if that is faster:
+    tiny ones lose bits."""
 
     @property
     def scales(self) -> bool:
@@ -145,6 +153,11 @@ class Target:
         return self.vector_bytes > 32
 
     @property
+    def matrices(self) -> bool:
+        """Whether it multiplies matrices in registers, of small integers and of bfloat16."""
+        return self.long and self.has("amx-bf16") and self.has("amx-int8")
+
+    @property
     def fused(self) -> bool:
         """Whether a multiply-add is one instruction."""
         return self.has("fma") or not self.triple.startswith("x86_64")
@@ -170,8 +183,8 @@ def host() -> Target:
     flags += [f"{'+' if on else '-'}{name}" for name, on in sorted(features.items())]
     width, registers, masks = _vectors(features, platform.machine())
     l1, l2 = _caches()
-    cpu = llvm.get_host_cpu_name()
-    return Target(
+    cpu = _model(llvm.get_host_cpu_name(), features)
+    found = Target(
         llvm.get_process_triple(),
         cpu,
         ",".join(flags),
@@ -184,6 +197,15 @@ def host() -> Target:
         os.cpu_count() or 1,
         1 if cpu in {64: _ONE_UNIT, 32: _IN_HALVES}.get(width, ()) else 2,
     )
+    return as_allowed(found)
+
+
+def as_allowed(target: Target) -> Target:
+    """The machine with what the system lets this process use of it: registers that hold matrices a
+    process has to ask for, since they are much to be saved."""
+    if not target.matrices or may_use_matrices():
+        return target
+    return replace(target, features=target.features.replace("+amx-", "-amx-"))
 
 
 _OF_A_MOMENT = re.compile(rb"(?im)^(processor|.*mhz|bogomips|.*id|siblings|cpu cores)\s*:.*\n")
@@ -197,6 +219,24 @@ def identity() -> str:
         return ""
     known = (platform.machine(), platform.release(), os.cpu_count())
     return f"{known} {_OF_A_MOMENT.sub(b'', about)!r}"
+
+
+def _model(cpu: str, features: dict[str, bool]) -> str:
+    """LLVM's name of the processor, which goes by a number that virtual machines may make up.
+
+    Servers have had two units of 512 bits since they have had instructions for half precision.
+    """
+    is_intel = cpu in _ONE_UNIT - {"znver4"}
+    return "sapphirerapids" if is_intel and features.get("avx512fp16") else cpu
+
+
+@functools.cache
+def may_use_matrices() -> bool:
+    """Whether the system keeps the registers of matrices for this process, which asks for it."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    library = ctypes.CDLL(None)
+    return bool(library.syscall(_ARCH_PRCTL, _REQUEST, _MATRICES) == 0)
 
 
 def _vectors(features: dict[str, bool], machine: str) -> tuple[int, int, bool]:

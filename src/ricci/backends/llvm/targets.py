@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from ...diagnostics import error
 from ...records import dataclass
-from .target import Target
+from .target import Target, may_use_matrices
 
 _X86 = ("x86_64", "AMD64")
 _ARM = ("aarch64", "arm64")
@@ -31,11 +31,15 @@ class _Named:
     registers: int
     masks: bool
     l2: int = 512 << 10
+    l1: int = 32 << 10
 
 
 _V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2")
 _V4 = (*_V3, *(f"avx512{part}" for part in ("bw", "cd", "dq", "f", "vl")))
 _VNNI = (*_V4, "avx512vnni")
+_BF16 = (*_VNNI, "avx512bf16")
+_MATRICES = ("amx-tile", "amx-int8", "amx-bf16")
+_AMX = (*_BF16, *_MATRICES)
 
 _TARGETS = {
     "x86-64": _Named("x86_64", "x86-64", (), 16, 15, False),
@@ -43,7 +47,8 @@ _TARGETS = {
     "x86-64-v3-vnni": _Named("x86_64", "x86-64-v3", (*_V3, "avxvnni"), 32, 16, True),
     "x86-64-v4": _Named("x86_64", "x86-64-v4", _V4, 64, 32, True, 1 << 20),
     "x86-64-v4-vnni": _Named("x86_64", "x86-64-v4", _VNNI, 64, 32, True, 1 << 20),
-    "x86-64-v4-bf16": _Named("x86_64", "x86-64-v4", (*_VNNI, "avx512bf16"), 64, 32, True, 1 << 20),
+    "x86-64-v4-bf16": _Named("x86_64", "x86-64-v4", _BF16, 64, 32, True, 1 << 20),
+    "x86-64-v4-amx": _Named("x86_64", "x86-64-v4", _AMX, 64, 32, True, 2 << 20, 48 << 10),
     "aarch64": _Named("aarch64", "generic", ("neon",), 16, 29, False),
     "aarch64-dotprod": _Named("aarch64", "generic", ("neon", "dotprod"), 16, 29, False),
     "aarch64-sve": _Named("aarch64", "generic", ("neon", "sve"), _SVE_BYTES, 29, True, 1 << 20),
@@ -76,7 +81,7 @@ def named(name: str) -> Target:
         found.registers,
         found.masks,
         10,
-        32 << 10,
+        found.l1,
         found.l2,
     )
 
@@ -101,6 +106,8 @@ def _missing(wanted: _Named) -> list[str]:
     import llvmlite.binding as llvm
 
     features = dict(llvm.get_host_cpu_features())
+    if features.get("amx-tile") and not may_use_matrices():
+        features |= dict.fromkeys(_MATRICES, False)
     missing = [f for f in wanted.features if not features.get(f)]
     if "sve" in wanted.features and not missing and _sve_bytes() != _SVE_BYTES:
         missing = [f"vectors of {8 * _SVE_BYTES} bits"]

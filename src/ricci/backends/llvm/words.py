@@ -14,11 +14,18 @@ from ...records import dataclass, replace
 from .emit_types import with_lanes
 from .target import Target
 
-Instruction = Literal["vpdpbusd", "vpdpwssd", "pmaddwd", "sdot", "udot", "mul"]
+Instruction = Literal[
+    "vpdpbusd", "vpdpwssd", "pmaddwd", "sdot", "udot", "mul",
+    "tdpbssd", "tdpbsud", "tdpbusd", "tdpbuud",
+]  # fmt: skip
 
 HIGH_BITS = str(0x80808080 - (1 << 32))
 """The word of bytes that are all 128."""
 
+Range = tuple[float, float]
+_OF_MATRICES: dict[str, Instruction] = {
+    "ss": "tdpbssd", "su": "tdpbsud", "us": "tdpbusd", "uu": "tdpbuud",
+}  # fmt: skip
 _PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 
 
@@ -37,9 +44,14 @@ class Words:
     swapped: bool = False
 
     @property
+    def is_matrix(self) -> bool:
+        """Whether the processor multiplies matrices of words: see `matrix`."""
+        return self.instruction.startswith("tdp")
+
+    @property
     def count(self) -> int:
         """How many factors a word holds."""
-        return 4 if self.instruction in ("vpdpbusd", "sdot", "udot") else 2
+        return 4 if self.is_matrix or self.instruction in ("vpdpbusd", "sdot", "udot") else 2
 
     @property
     def in_turn(self) -> int:
@@ -117,7 +129,7 @@ class Words:
         return f"llvm.aarch64.neon.{self.instruction}.v4i32.v16i8"
 
 
-def choose(a: tuple[float, float], b: tuple[float, float], target: Target) -> Words | None:
+def choose(a: Range, b: Range, target: Target) -> Words | None:
     """How factors between two bounds, of the broadcast and of the vector operand, are multiplied;
     None if they are too large."""
     bytes_of = [_is_inside(x, (-128, 127)) for x in (a, b)]
@@ -141,6 +153,24 @@ def choose(a: tuple[float, float], b: tuple[float, float], target: Target) -> Wo
     return Words("pmaddwd" if target.triple.startswith("x86_64") else "mul")
 
 
+def choose_matrices(a: Range, b: Range, target: Target) -> Words | None:
+    """The same of the rows and the columns of matrices; None if they are too large, or there are
+    none."""
+    if not target.matrices:
+        return None
+    kinds = [_kind(x) for x in (a, b)]
+    if None in kinds:
+        return None
+    return Words(_OF_MATRICES["".join(map(str, kinds))])
+
+
+def _kind(bounds: Range) -> str | None:
+    """Whether bytes that hold such factors have a sign or not."""
+    if _is_inside(bounds, (-128, 127)):
+        return "s"
+    return "u" if _is_inside(bounds, (0, 255)) else None
+
+
 def machine_of(target: Target) -> Machine:
     """What passes know of a target. Integers that it does not multiply cost a conversion where they
     are read."""
@@ -156,5 +186,5 @@ def _has_dotprod(target: Target) -> bool:
     return target.has("dotprod") and target.vector_bytes == 16
 
 
-def _is_inside(inner: tuple[float, float], outer: tuple[float, float]) -> bool:
+def _is_inside(inner: Range, outer: Range) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]

@@ -1,0 +1,270 @@
+"""Decides how a contraction is computed whose tiles are matrices in registers: see `matrix`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dtypes import DType
+from ...ir.nodes import Tensor
+from ...records import replace
+from .contraction_cost import reading
+from .contraction_form import Form, Operand
+from .contraction_plan import Plan, blocked, depth_of, in_runs, is_across, pieces, sources_of
+from .contraction_reading import is_by_lanes, is_far
+from .contraction_space import step_of
+from .contraction_storing import storing
+from .kernels import Strides
+from .matrix import LANES, MATRIX, MatrixProduct, matrices_of
+from .packing import Depth
+from .schedule import Source
+from .target import Target
+
+_TILE = 2 * LANES
+"""Rows of a tile, and columns, at most."""
+_NEAR = 0.5
+"""The part of the first cache that a panel of rows may fill while columns pass by: matrices that
+come from the second one take longer than products."""
+_ROOM = 0.7
+"""The part of the second cache that a chunk may fill with matrices and sums."""
+_SLOWED = 1.3
+"""How many times as long as counted products take: the clock is slower meanwhile, and matrices come
+from the second cache."""
+_ARRANGE, _TURN, _COPY = 0.7, 1.1, 0.1
+"""Cycles to arrange an element in parts; of rows that are turned round; and to copy a word."""
+_FROM_AFAR = 0.3
+"""More of what comes from beyond the caches of a core."""
+_CALL, _SUMS, _AGAIN = 60.0, 18.0, 10.0
+"""Cycles to call a tile, to store a matrix of sums, and to add to what there is."""
+_LOAD, _LEAST = 8.0, 8
+"""Cycles to load a matrix, and rows for as many of which a product takes as many cycles, at least.
+"""
+_CLAIM = 400.0
+"""Cycles for a thread to get the next chunk."""
+
+
+def choose_matrices(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor], most: float
+) -> Plan | None:
+    """The plan that is done soonest, if before `most` cycles; None if there is none."""
+    plans = ranked_plans(form, strides, target, constant)
+    return plans[0][1] if plans and plans[0][0] < most else None
+
+
+def ranked_plans(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> list[tuple[float, Plan]]:
+    """The plans for each way to read the operands, those first that are done soonest, and when."""
+    plans = [(until_done(p, strides, target), p) for p in _plans(form, strides, target, constant)]
+    return sorted(plans, key=lambda found: found[0])
+
+
+def matrices_for(form: Form, broadcast: Operand, vector: Operand) -> MatrixProduct:
+    """The instruction, and the parts, of a form with such sides."""
+    if form.words is not None:
+        return MatrixProduct(form.words.instruction)
+    return MatrixProduct("tdpbf16ps", _parts(broadcast), _parts(vector))
+
+
+def may_multiply(form: Form, target: Target) -> bool:
+    """Whether matrices may compute a form at all."""
+    if form.words is not None:
+        return form.words.is_matrix
+    return target.matrices and target.in_parts and form.dtype is DType.FLOAT32
+
+
+def _parts(operand: Operand) -> int:
+    """Of how many numbers of bfloat16 an element is the sum."""
+    return {"bfloat16": 1, "float16": 2}.get(operand.loading, 3)
+
+
+def sources_for(
+    operand: Operand,
+    depth: Depth,
+    strides: Strides,
+    constant: frozenset[Tensor],
+    is_vector: bool,
+) -> Iterator[Source]:
+    """How an operand may be read before it is arranged."""
+    for source in sources_of(operand, depth, strides, constant, is_vector):
+        if source == "direct":
+            if is_vector and operand.extent % LANES:
+                continue
+            steps = (step_of(operand, i, strides) for i in (operand.indices, depth.indices))
+            if not is_vector and 1 not in steps:
+                continue
+        yield source
+
+
+def _plans(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> Iterator[Plan]:
+    form = in_runs(form, strides)
+    sides = [(form.left, form.right), (form.right, form.left)]
+    for broadcast, vector in sides[:1] if form.words is not None else sides:
+        m = matrices_for(form, broadcast, vector)
+        for order in (depth_of(form, broadcast, strides), depth_of(form, vector, strides)):
+            depth = _blocked(order, _most_depth(m, target), m)
+            for a in sources_for(broadcast, order, strides, constant, False):
+                for b in sources_for(vector, order, strides, constant, True):
+                    plan = plan_of(form, broadcast, vector, (a, b), depth, m, strides, target)
+                    yield _with_blocks(plan, strides, target)
+
+
+def plan_of(
+    form: Form,
+    broadcast: Operand,
+    vector: Operand,
+    sources: tuple[Source, Source],
+    depth: Depth,
+    m: MatrixProduct,
+    strides: Strides,
+    target: Target,
+) -> Plan:
+    """The plan with blocks of one tile, and of k as `depth` has them."""
+    rows = min(_TILE, broadcast.extent)
+    vectors = min(_TILE, matrices_of(vector.extent) * LANES) // LANES
+    bytes_of = form.dtype.numpy().itemsize
+    return Plan(
+        form, broadcast, vector, *sources, depth, LANES, rows, vectors, rows, vectors * LANES,
+        is_across(form, vector, LANES, strides),
+        has_far_rows=is_far(broadcast, depth, bytes_of, target),
+        by_lanes=is_by_lanes(broadcast, vector, depth, bytes_of, target),
+        matrices=m,
+    )  # fmt: skip
+
+
+def _most_depth(m: MatrixProduct, target: Target) -> int:
+    """Values of k of a block."""
+    step = int(_NEAR * target.l1) // (_TILE // LANES * max(m.rows, m.columns) * MATRIX)
+    return max(step, 1) * m.depth
+
+
+def _blocked(order: Depth, most: int, m: MatrixProduct) -> Depth:
+    """Blocks of about so many k, with the fewest steps in all."""
+    depth = blocked(order, most)
+    if depth.blocks == 1:
+        return depth
+    lengths = range(max(1, most // (2 * depth.inner)), max(1, most // depth.inner) + 1)
+    found = [replace(depth, block=n) for n in lengths]
+    return min(found, key=lambda d: (_steps(d, m), d.blocks), default=depth)
+
+
+def _steps(depth: Depth, m: MatrixProduct) -> int:
+    """How many steps there are of all blocks."""
+    whole, rest = divmod(depth.cut, depth.block)
+    of_block = -(-depth.block * depth.inner // m.depth)
+    return depth.outer * (whole * of_block + -(-rest * depth.inner // m.depth))
+
+
+def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
+    """The plan with the blocks that are done soonest."""
+    down = [n * plan.rows for n in pieces(-(-plan.broadcast.extent // plan.rows))]
+    right = [n * plan.panel for n in pieces(-(-plan.vector.extent // plan.panel))]
+    costs = _Costs(plan, strides, target)
+    sizes = [(r, c) for r in down for c in right if costs.has_room(r, c)]
+    sizes = sizes or [(plan.rows, plan.panel)]
+    row_block, lane_block = min(sizes, key=lambda s: costs.until_done(*s))
+    return replace(plan, row_block=row_block, lane_block=lane_block)
+
+
+def until_done(plan: Plan, strides: Strides, target: Target) -> float:
+    """Cycles until all cores have done all chunks."""
+    return _Costs(plan, strides, target).until_done(plan.row_block, plan.lane_block)
+
+
+class _Costs:
+    """What a plan costs, for any blocks of rows and columns."""
+
+    def __init__(self, plan: Plan, strides: Strides, target: Target) -> None:
+        assert plan.matrices is not None
+        self.plan, self.target, self.m = plan, target, plan.matrices
+        depth, self.blocks = plan.depth.extent, plan.depth.blocks
+        self.steps = _steps(plan.depth, self.m)
+        sides = (
+            (plan.broadcast, plan.broadcast_source, plan.rows, self._of_rows(strides)),
+            (plan.vector, plan.vector_source, plan.panel, self._of_columns()),
+        )
+        self.row, self.column = (
+            depth * (arrange + reading(source, operand, panel, plan, strides, target) / 2
+                + _FROM_AFAR * self._is_far(operand))
+            for operand, source, panel, arrange in sides
+        )  # fmt: skip
+        self.each = storing(plan, strides) / 2
+        rows, columns = plan.broadcast.extent, plan.vector.extent
+        self.down = self._down(rows) / rows
+        """Cycles of a product, for each row and matrix of columns."""
+        self.right = matrices_of(columns) / columns
+        """MatrixProduct of a column."""
+
+    def _of_rows(self, strides: Strides) -> float:
+        plan, depth = self.plan, self.plan.depth
+        is_turned = plan.broadcast_source != "direct" or (
+            step_of(plan.broadcast, depth.indices, strides) != 1
+        )
+        if self.m.is_real:
+            return _TURN if is_turned else _ARRANGE
+        return 2 * _COPY if is_turned else _COPY
+
+    def _of_columns(self) -> float:
+        whole = self.plan.depth.most % self.m.depth == 0
+        return _ARRANGE if self.m.is_real else 0.0 if whole else _COPY
+
+    def _is_far(self, operand: Operand) -> bool:
+        """Whether an operand comes from beyond the caches of a core."""
+        return is_far(operand, self.plan.depth, self.plan.form.dtype.numpy().itemsize, self.target)
+
+    @staticmethod
+    def _down(rows: int) -> float:
+        whole, rest = divmod(rows, LANES)
+        return whole * LANES + (max(rest, _LEAST) if rest else 0)
+
+    def has_room(self, rows: int, columns: int) -> bool:
+        """Whether the second cache holds a block as matrices, what is packed, and sums."""
+        plan, m = self.plan, self.m
+        steps = -(-plan.depth.most // m.depth)
+        taken = (matrices_of(rows) * m.rows + matrices_of(columns) * m.columns) * steps * MATRIX
+        taken += (
+            4
+            * plan.depth.most
+            * (
+                rows * (plan.broadcast_source == "packed")
+                + columns * (plan.vector_source == "packed")
+            )
+        )
+        taken += 4 * rows * columns * (self.blocks > 1)
+        return taken <= _ROOM * self.target.l2
+
+    def until_done(self, row_block: int, lane_block: int) -> float:
+        """Cycles until all cores have done all chunks of a size."""
+        plan, cores = self.plan, self.target.cores
+        rows, columns = plan.broadcast.extent, plan.vector.extent
+        down, right = -(-rows // row_block), -(-columns // lane_block)
+        chunks = plan.outer * down * right
+        chunk = self._chunk(rows / down, columns / right)
+        # those at the ends are shorter: others are done in the meantime
+        largest = self._chunk(min(row_block, rows), min(lane_block, columns))
+        even = max(chunk * chunks / cores, largest * -(-chunks // cores) * (chunks < 8 * cores))
+        return even + 0.07 * largest + min(_CLAIM, chunk / 10) * chunks / cores
+
+    def _chunk(self, rows: float, columns: float) -> float:
+        """Cycles of a chunk of so many rows and columns."""
+        m, plan = self.m, self.plan
+        count = len(m.products)
+        a_loads, b_loads = m.loads
+        down, right = rows * self.down, columns * self.right
+        products = _SLOWED * count * down * right
+        tiles = max(rows / plan.rows, 1.0) * max(columns / plan.panel, 1.0)
+        loads = _LOAD * (
+            a_loads * rows / LANES * max(columns / plan.panel, 1.0)
+            + b_loads * right * max(rows / plan.rows, 1.0)
+        )
+        sums = rows / LANES * right * (_SUMS * self.blocks + _AGAIN * (self.blocks - 1))
+        return (
+            50.0
+            + max(products, 1.1 * loads) * self.steps
+            + tiles * _CALL * self.blocks
+            + sums
+            + rows * columns * self.each
+            + rows * self.row
+            + columns * self.column
+        )
