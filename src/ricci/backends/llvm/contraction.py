@@ -22,9 +22,21 @@ from .contraction_words import find_words, with_strides, with_views
 from .contraction_write import write_contraction
 from .kernels import KernelCode, Strides
 from .matrix_choice import choose_matrices, may_multiply, until_done
+from .matrix_window import choose_matrix_window
+from .matrix_window import plan_of as matrix_window
+from .matrix_window_write import write_matrix_window
 from .matrix_write import write_matrices
 from .matvec import choose_dots, write_dots
-from .schedule import Contraction, Dots, Matrices, Schedule, Window, Winograd, impossible
+from .schedule import (
+    Contraction,
+    Dots,
+    Matrices,
+    MatrixWindow,
+    Schedule,
+    Window,
+    Winograd,
+    impossible,
+)
 from .target import Target
 from .window_choice import choose_window
 from .window_cost import done_in
@@ -65,7 +77,7 @@ def _write_plan(plan: Plan, strides: Strides, target: Target) -> KernelCode:
 
 def _write(
     form: Form,
-    schedule: Dots | Window | Winograd,
+    schedule: Dots | Window | MatrixWindow | Winograd,
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
@@ -74,6 +86,11 @@ def _write(
         target = form.words.room(target)
     if isinstance(schedule, Dots):
         return write_dots(form, schedule, strides, target)
+    if isinstance(schedule, MatrixWindow):
+        found = matrix_window(form, schedule, strides, target, constant)
+        if isinstance(found, str):
+            raise impossible(found, form.kernel.name)
+        return write_matrix_window(found, strides, target)
     if isinstance(schedule, Winograd):
         fewer = winograd_plan(form, schedule, strides, target, constant)
         return write_winograd(fewer, strides, target)
@@ -90,7 +107,7 @@ def choose(
 
 def follow(
     kernel: Reduce,
-    schedule: Contraction | Matrices | Dots | Window | Winograd,
+    schedule: Contraction | Matrices | Dots | Window | MatrixWindow | Winograd,
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
@@ -109,11 +126,18 @@ def follow(
     elif isinstance(schedule, Contraction):
         plan = scheduled_plan(form, schedule, strides, target, constant)
     else:
-        return _write(form, schedule, strides, target, constant)
+        code = _write(form, schedule, strides, target, constant)
+        if isinstance(schedule, MatrixWindow) and code.scratch > MOST_SCRATCH:
+            raise impossible(_too_much(code), kernel.name)
+        return code
     code = _write_plan(plan, strides, target)
     if code.scratch > MOST_SCRATCH:
-        raise impossible(f"each thread needs {code.scratch >> 20} MB for its blocks", kernel.name)
+        raise impossible(_too_much(code), kernel.name)
     return code
+
+
+def _too_much(code: KernelCode) -> str:
+    return f"each thread needs {code.scratch >> 20} MB for its blocks"
 
 
 def form_of(kernel: Reduce, strides: Strides) -> Form | None:
@@ -124,7 +148,7 @@ def form_of(kernel: Reduce, strides: Strides) -> Form | None:
 
 def _choose(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> tuple[Form | None, Plan | Dots | Window | Winograd | None]:
+) -> tuple[Form | None, Plan | Dots | Window | MatrixWindow | Winograd | None]:
     form = form_of(kernel, strides)
     if form is None:
         return _choose_words(kernel, strides, target, constant)
@@ -142,18 +166,28 @@ def _choose(
     soonest = done if good else nest_done
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
-    matrices = None
+    by_matrices: Plan | MatrixWindow | None = None
     if may_multiply(form, target):
-        matrices = choose_matrices(form, strides, target, constant, min(soonest, nest_done))
-    if matrices is not None:
-        plan, good, window, soonest = matrices, True, None, until_done(matrices, strides, target)
+        by_matrices, soonest = _choose_matrices(
+            form, strides, target, constant, min(soonest, nest_done)
+        )
     # fewer products were fitted beside what panels are estimated to take
-    elif is_fitted(plan, target):
+    if is_fitted(plan, target):
         soonest = min(soonest, done)
     fewer = choose_winograd(form, strides, target, constant, soonest)
-    if fewer is not None or window is not None:
-        return form, fewer or window
-    return form, plan if good else None
+    found = fewer or by_matrices or window
+    return form, found or (plan if good else None)
+
+
+def _choose_matrices(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor], most: float
+) -> tuple[Plan | MatrixWindow | None, float]:
+    """What is done soonest by matrices, if before `most` cycles, and when."""
+    found: Plan | MatrixWindow | None = choose_matrices(form, strides, target, constant, most)
+    if isinstance(found, Plan):
+        most = until_done(found, strides, target)
+    window = choose_matrix_window(form, strides, target, constant, most)
+    return (found, most) if window is None else (window[1], window[0])
 
 
 def _packs(plan: Plan) -> bool:

@@ -76,37 +76,66 @@ def matrices_of(count: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixTile:
-    """A tile of sums of up to two by two matrices, in a loop over k.
+class Rows:
+    """Where matrices of rows are, in bytes: how far apart their rows, the two of a tile, the parts
+    of their elements, and the steps of k are; and loops around these steps, the outermost first:
+    how often, and how far the rows move."""
 
-    MatrixProduct of `rows` follow one another: for each step those of each part, as `matrix_parts`
-    writes them. So do those of the columns, or else, if `b_row` is not 0, the rows of each are so
-    many bytes apart where the operand lies. Rows of the result are `c_row` elements apart.
+    row: int
+    second: int
+    part: int
+    step: int
+    loops: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTile:
+    """A tile of sums of up to two by two matrices, in loops over k.
+
+    The matrices that one is above the other have so many rows, their `heights`. Those of the
+    columns follow one another as they are read, or else, if `b_row` is not 0, the rows of each are
+    so many bytes apart where the operand lies. Rows of the result are `c_row` elements apart.
     """
 
     matrices: MatrixProduct
-    rows: int
+    heights: tuple[int, ...]
     vectors: int
     c_row: int
+    rows: Rows
     b_row: int = 0
 
     @property
     def name(self) -> str:
         place = f".by{self.b_row}" if self.b_row else ""
-        return f"kernel.matrices.{self.rows}x{self.vectors}{place}"
+        return f"kernel.matrices.{_of(self.heights)}x{self.vectors}{place}"
 
     def call(self, a: str, b: str, steps: str, c: str, first: str) -> str:
-        """The call, with so many steps of `MatrixProduct.depth` values of k; what `c` holds is
-        added if not `first`."""
+        """The call, with so many steps of `MatrixProduct.depth` values of k inside the loops; what
+        `c` holds is added if not `first`."""
         return f"call void @{self.name}(ptr {a}, ptr {b}, i64 {steps}, ptr {c}, i1 {first})"
 
 
-def configuration(rows: int) -> tuple[str, str]:
-    """The name, and the text, of what registers of a tile of so many rows hold."""
-    live = [min(LANES, max(rows - LANES * n, 0)) for n in range(2)]
-    of_register = [*_of_sums(live), *live, LANES, LANES]
+def heights_of(rows: int) -> tuple[int, ...]:
+    """The rows of the matrices that hold so many."""
+    return tuple(min(LANES, rows - at) for at in range(0, rows, LANES))
+
+
+def panel_rows(m: MatrixProduct, rows: int) -> Rows:
+    """Where the matrices of a panel of rows are, as `matrix_parts` writes them."""
+    part = matrices_of(rows) * MATRIX
+    return Rows(LINE_OF_MATRIX, MATRIX, part, m.rows * part)
+
+
+def _of(heights: tuple[int, ...]) -> str:
+    return ".".join(map(str, heights))
+
+
+def configuration(heights: tuple[int, ...]) -> tuple[str, str]:
+    """The name, and the text, of what registers of a tile of such matrices of rows hold."""
+    live = (*heights, 0)[:2]
+    of_register = [live[0], live[0], live[1], live[1], *live, LANES, LANES]
     sizes = [LINE_OF_MATRIX if n else 0 for n in of_register]
-    name = f"@kernel.matrices.of{rows}"
+    name = f"@kernel.matrices.of.{_of(heights)}"
     words = ", ".join(f"i16 {n}" for n in sizes + [0] * (16 - len(sizes)))
     counts = ", ".join(f"i8 {n}" for n in of_register + [0] * (16 - len(of_register)))
     kind = "<{ i8, i8, [14 x i8], [16 x i16], [16 x i8] }>"
@@ -115,11 +144,6 @@ def configuration(rows: int) -> tuple[str, str]:
         f"[16 x i16] [{words}], [16 x i8] [{counts}] }}>, align 64\n"
     )
     return name, text
-
-
-def _of_sums(live: list[int]) -> list[int]:
-    """Rows of the four matrices of sums, those of one row of them after the other."""
-    return [live[0], live[0], live[1], live[1]]
 
 
 def declarations(matrices: MatrixProduct) -> set[str]:
@@ -143,7 +167,7 @@ class _Writer:
     def __init__(self, tile: MatrixTile) -> None:
         self.tile = tile
         self.lines: list[str] = []
-        self.down = matrices_of(tile.rows)
+        self.down = len(tile.heights)
         self.cells = [(t, j) for t in range(self.down) for j in range(tile.vectors)]
 
     def text(self) -> str:
@@ -155,29 +179,41 @@ class _Writer:
         self._add("entry:", "br i1 %first, label %zero, label %more", "zero:")
         for cell in self.cells:
             self._add(f"call void @llvm.x86.tilezero(i8 {self._sum(cell)})")
-        self._add("br label %k", "more:")
+        self._add("br label %begin", "more:")
         for cell in self.cells:
             self._move("tileloadd64", self._sum(cell), *self._result(cell))
-        self._add("br label %k", "k:")
-        self._add("%left = phi i64 [ %n, %zero ], [ %n, %more ], [ %left.next, %k ]")
-        self._add("%ka = phi ptr [ %a, %zero ], [ %a, %more ], [ %ka.next, %k ]")
-        self._add("%kb = phi ptr [ %b, %zero ], [ %b, %more ], [ %kb.next, %k ]")
-        self._step()
-        m = t.matrices
-        a_step = m.rows * self.down * MATRIX
-        b_step = t.b_row * LANES or m.columns * t.vectors * MATRIX
-        self._add(
-            f"%ka.next = getelementptr i8, ptr %ka, i64 {a_step}",
-            f"%kb.next = getelementptr i8, ptr %kb, i64 {b_step}",
-            "%left.next = sub nsw i64 %left, 1",
-            "%again = icmp sgt i64 %left.next, 0",
-            "br i1 %again, label %k, label %done",
-            "done:",
-        )
+        self._add("br label %begin", "begin:")
+        self._loop(0, "begin", "%a", "%b")
         for cell in self.cells:
             self._move("tilestored64", self._sum(cell), *self._result(cell))
         self._add("ret void")
         return "\n".join([head, *self.lines, "}", ""])
+
+    def _loop(self, level: int, before: str, a: str, b: str) -> str:
+        """The loops from a level on, the last of which are the steps; gives where the columns are
+        after them."""
+        t, n = self.tile, level
+        is_steps = level == len(t.rows.loops)
+        count, a_step = ("%n", t.rows.step) if is_steps else t.rows.loops[level]
+        self._add(f"br label %k{n}", f"k{n}:")
+        self._add(f"%left{n} = phi i64 [ {count}, %{before} ], [ %left{n}.next, %e{n} ]")
+        self._add(f"%a{n} = phi ptr [ {a}, %{before} ], [ %a{n}.next, %e{n} ]")
+        self._add(f"%b{n} = phi ptr [ {b}, %{before} ], [ %b{n}.next, %e{n} ]")
+        if is_steps:
+            self._step(f"%a{n}", f"%b{n}")
+            b_step = t.b_row * LANES or t.matrices.columns * t.vectors * MATRIX
+            after = f"getelementptr i8, ptr %b{n}, i64 {b_step}"
+        else:
+            after = (
+                f"getelementptr i8, ptr {self._loop(level + 1, f'k{n}', f'%a{n}', f'%b{n}')}, i64 0"
+            )
+        self._add(f"br label %e{n}", f"e{n}:")
+        self._add(f"%b{n}.next = {after}")
+        self._add(f"%a{n}.next = getelementptr i8, ptr %a{n}, i64 {a_step}")
+        self._add(f"%left{n}.next = sub nsw i64 %left{n}, 1")
+        self._add(f"%again{n} = icmp sgt i64 %left{n}.next, 0")
+        self._add(f"br i1 %again{n}, label %k{n}, label %done{n}", f"done{n}:")
+        return f"%b{n}.next"
 
     def _add(self, *lines: str) -> None:
         self.lines += [x if x.endswith(":") else f"  {x}" for x in lines]
@@ -189,7 +225,7 @@ class _Writer:
     def _result(self, cell: tuple[int, int]) -> tuple[str, int, int]:
         """Where the sums of a cell are, and how far apart their rows, in bytes."""
         row = 4 * self.tile.c_row
-        return "%c", cell[0] * LANES * row + cell[1] * LINE_OF_MATRIX, row
+        return "%c", cell[0] * self.tile.heights[0] * row + cell[1] * LINE_OF_MATRIX, row
 
     def _move(self, how: str, register: int, base: str, offset: int, apart: int) -> None:
         """Load a matrix, or store it."""
@@ -197,20 +233,20 @@ class _Writer:
         self._add(f"{at} = getelementptr i8, ptr {base}, i64 {offset}")
         self._add(f"call void @llvm.x86.{how}(i8 {register}, ptr {at}, i64 {apart})")
 
-    def _step(self) -> None:
+    def _step(self, a: str, b: str) -> None:
         """All products of one step."""
         t, before = self.tile, (-1, -1)
         for part in t.matrices.products:
             if part[0] != before[0]:
                 for n in range(self.down):
-                    offset = (part[0] * self.down + n) * MATRIX
-                    self._move("tileloadd64", _ROWS + n, "%ka", offset, LINE_OF_MATRIX)
+                    offset = part[0] * t.rows.part + n * t.rows.second
+                    self._move("tileloadd64", _ROWS + n, a, offset, t.rows.row)
             for j in range(t.vectors):
                 if part[1] != before[1]:
                     offset, apart = (part[1] * t.vectors + j) * MATRIX, LINE_OF_MATRIX
                     if t.b_row:
                         offset, apart = j * LINE_OF_MATRIX, t.b_row
-                    self._move("tileloadd64", _COLUMNS + j, "%kb", offset, apart)
+                    self._move("tileloadd64", _COLUMNS + j, b, offset, apart)
                 for n in range(self.down):
                     factors = f"i8 {self._sum((n, j))}, i8 {_ROWS + n}, i8 {_COLUMNS + j}"
                     self._add(f"call void @llvm.x86.{t.matrices.instruction}({factors})")

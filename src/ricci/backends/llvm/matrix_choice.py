@@ -26,19 +26,19 @@ _NEAR = 0.5
 come from the second one take longer than products."""
 _ROOM = 0.7
 """The part of the second cache that a chunk may fill with matrices and sums."""
-_SLOWED = 1.3
+SLOWED = 1.3
 """How many times as long as counted products take: the clock is slower meanwhile, and matrices come
 from the second cache."""
-_ARRANGE, _TURN, _COPY = 0.7, 1.1, 0.1
+ARRANGE, TURN, _COPY = 0.7, 1.1, 0.1
 """Cycles to arrange an element in parts; of rows that are turned round; and to copy a word."""
-_FROM_AFAR = 0.3
+FROM_AFAR = 0.3
 """More of what comes from beyond the caches of a core."""
-_CALL, _SUMS, _AGAIN = 60.0, 18.0, 10.0
+CALL, SUMS, _AGAIN = 60.0, 18.0, 10.0
 """Cycles to call a tile, to store a matrix of sums, and to add to what there is."""
-_LOAD, _LEAST = 8.0, 8
+LOAD, _LEAST = 8.0, 8
 """Cycles to load a matrix, and rows for as many of which a product takes as many cycles, at least.
 """
-_CLAIM = 400.0
+CLAIM = 400.0
 """Cycles for a thread to get the next chunk."""
 
 
@@ -186,7 +186,7 @@ class _Costs:
         )
         self.row, self.column = (
             depth * (arrange + reading(source, operand, panel, plan, strides, target) / 2
-                + _FROM_AFAR * self._is_far(operand))
+                + FROM_AFAR * self._is_far(operand))
             for operand, source, panel, arrange in sides
         )  # fmt: skip
         self.each = storing(plan, strides) / 2
@@ -202,12 +202,12 @@ class _Costs:
             step_of(plan.broadcast, depth.indices, strides) != 1
         )
         if self.m.is_real:
-            return _TURN if is_turned else _ARRANGE
+            return TURN if is_turned else ARRANGE
         return 2 * _COPY if is_turned else _COPY
 
     def _of_columns(self) -> float:
         whole = self.plan.depth.most % self.m.depth == 0
-        return _ARRANGE if self.m.is_real else 0.0 if whole else _COPY
+        return ARRANGE if self.m.is_real else 0.0 if whole else _COPY
 
     def _is_far(self, operand: Operand) -> bool:
         """Whether an operand comes from beyond the caches of a core."""
@@ -244,7 +244,7 @@ class _Costs:
         # those at the ends are shorter: others are done in the meantime
         largest = self._chunk(min(row_block, rows), min(lane_block, columns))
         even = max(chunk * chunks / cores, largest * -(-chunks // cores) * (chunks < 8 * cores))
-        return even + 0.07 * largest + min(_CLAIM, chunk / 10) * chunks / cores
+        return even + 0.07 * largest + min(CLAIM, chunk / 10) * chunks / cores
 
     def _chunk(self, rows: float, columns: float) -> float:
         """Cycles of a chunk of so many rows and columns."""
@@ -252,17 +252,17 @@ class _Costs:
         count = len(m.products)
         a_loads, b_loads = m.loads
         down, right = rows * self.down, columns * self.right
-        products = _SLOWED * count * down * right
+        products = SLOWED * count * down * right
         tiles = max(rows / plan.rows, 1.0) * max(columns / plan.panel, 1.0)
-        loads = _LOAD * (
+        loads = LOAD * (
             a_loads * rows / LANES * max(columns / plan.panel, 1.0)
             + b_loads * right * max(rows / plan.rows, 1.0)
         )
-        sums = rows / LANES * right * (_SUMS * self.blocks + _AGAIN * (self.blocks - 1))
+        sums = rows / LANES * right * (SUMS * self.blocks + _AGAIN * (self.blocks - 1))
         return (
             50.0
             + max(products, 1.1 * loads) * self.steps
-            + tiles * _CALL * self.blocks
+            + tiles * CALL * self.blocks
             + sums
             + rows * columns * self.each
             + rows * self.row

@@ -117,14 +117,10 @@ class _Writer:
         is_last = b.pure(f"icmp eq i64 {plus(b, step, '1')}, {whole}", step, whole)
         return b.pure(f"select i1 {is_last}, i64 {back}, i64 {depth * along}", is_last, back)
 
-    def _ask(self, at: str, count: int) -> None:
-        """Ask for what comes after so many elements."""
-        b = self.b
-        if not self.asks:
-            return
-        for n in range(0, count, LANES):
-            there = self._element(self._element(at, self.ahead), str(n))
-            prefetch(b, there, 0, 2)
+    def _ask(self, at: str) -> None:
+        """Ask for what comes after an element."""
+        if self.asks:
+            prefetch(self.b, self._element(at, self.ahead), 0, 2)
 
     def _step(self, step: str, left: str | None, most: str) -> str:
         """One step, of which so many k are there, or all; gives the largest elements so far."""
@@ -135,47 +131,50 @@ class _Writer:
             return self._rows(self._element("%from", k), left, to, most)
         at = self._element("%from", times(b, k, self.apart))
         if self.kind == "columns":
-            return self._pairs(at, left, to, range(self.side), most)
+            lives = [str(min(self.count - n * LANES, LANES)) for n in range(self.side)]
+            return self._pairs(at, left, to, lives, most)
         turned = b.reserve(f"alloca [{self.parts * MATRIX} x i8], align 64")
-        for side in range(self.side):
-            most = self._pairs(at, left, turned, [side], most)
+        with b.loop(0, self.side, carried=[(_WORDS, most)]) as side:
+            first = times(b, side.index, LANES)
+            live = str(LANES)
+            if self.count % LANES:
+                live = smin(b, minus(b, str(self.count), first), live)
+            here = self._element(at, first)
+            side.carry([self._pairs(here, left, turned, [live], side.values[0])])
+            place = self._byte(to, times(b, side.index, MATRIX))
             for part in range(self.parts):
                 source = self._byte(turned, str(part * MATRIX))
-                square = self._byte(to, str((part * self.side + side) * MATRIX))
+                square = self._byte(place, str(part * self.side * MATRIX))
                 b.line(transpose.call_square(source, str(LANES), square, _SQUARE))
-        return most
+        return side.results[0]
 
-    def _pairs(self, at: str, left: str | None, to: str, sides: Sequence[int], most: str) -> str:
-        """The words of a step's k, each of one or two, for matrices side by side."""
+    def _pairs(self, at: str, left: str | None, to: str, lives: Sequence[str], most: str) -> str:
+        """The words of a step's k, each of one or two, for matrices side by side, of which so many
+        columns are there."""
         b, count = self.b, self.m.depth // LANES
-        zeros = b.zeros(LINE_OF_MATRIX * len(sides)) if left is not None else ""
+        zeros = b.zeros(LINE_OF_MATRIX * len(lives)) if left is not None else ""
         with b.loop(0, LANES, carried=[(_WORDS, most)]) as pair:
             largest = pair.values[0]
             here = self._byte(to, times(b, pair.index, LINE_OF_MATRIX))
             first = times(b, pair.index, count)
-            if left is None:
-                for n in range(count):
-                    k = plus(b, first, str(n))
-                    self._ask(
-                        self._element(at, plus(b, times(b, k, self.apart), str(sides[0] * LANES))),
-                        LANES * len(sides),
-                    )
-            for place, side in enumerate(sides):
+            for side, live in enumerate(lives):
                 read = []
                 for n in range(count):
                     k = plus(b, first, str(n))
                     offset = plus(b, times(b, k, self.apart), str(side * LANES))
                     source = self._element(at, offset)
-                    if left is not None:
+                    if left is None:
+                        self._ask(source)
+                    else:
                         there = b.pure(f"icmp slt i64 {k}, {left}", k, left)
                         source = b.pure(
                             f"select i1 {there}, ptr {source}, ptr {zeros}", there, source
                         )
-                    read.append(self._load(source, str(min(self.count - side * LANES, LANES))))
+                    read.append(self._load(source, live))
                 largest, words = self._words(read, largest)
                 for part, word in enumerate(words):
-                    offset = str((part * len(sides) + place) * MATRIX)
-                    b.line(f"store {_WORDS} {word}, ptr {self._byte(here, offset)}, align 64")
+                    place = str((part * len(lives) + side) * MATRIX)
+                    b.line(f"store {_WORDS} {word}, ptr {self._byte(here, place)}, align 64")
             pair.carry([largest])
         return pair.results[0]
 
@@ -194,12 +193,12 @@ class _Writer:
         b, m = self.b, self.m
         with b.loop(0, self.count, carried=[(_WORDS, most)]) as row:
             start = self._element(at, times(b, row.index, self.apart))
-            if left is None:
-                self._ask(start, m.depth)
             read = []
             for k in range(0, m.depth, LANES):
                 live = str(LANES)
-                if left is not None:
+                if left is None:
+                    self._ask(self._element(start, str(k)))
+                else:
                     live = smin(b, smax(b, minus(b, left, str(k)), "0"), live)
                 read.append(self._load(self._element(start, str(k)), live))
             largest, words = row.values[0], read

@@ -22,7 +22,9 @@ from .matrix import (
     MatrixTile,
     configuration,
     declarations,
+    heights_of,
     matrices_of,
+    panel_rows,
     write_tile,
 )
 from .matrix_parts import Arranging, Kind
@@ -71,7 +73,7 @@ class MatrixWriter(ContractionWriter):
         for tile in self.matrix_tiles.values():
             text += write_tile(tile)
         for rows in sorted(self._heights()):
-            text += configuration(rows)[1]
+            text += configuration(heights_of(rows))[1]
         for arranging in self.arranging.values():
             function, declared = matrix_parts.write(arranging, self.matrices)
             text += function
@@ -175,7 +177,7 @@ class MatrixWriter(ContractionWriter):
 
     def _configure(self, rows: int) -> None:
         """Say what registers hold for tiles of so many rows."""
-        name, _ = configuration(rows)
+        name, _ = configuration(heights_of(rows))
         self.b.line(f"call void @llvm.x86.ldtilecfg(ptr {name})")
 
     def _compute(self, row: str, rows: int, lane: str, live: int, block: Block, first: str) -> None:
@@ -185,7 +187,7 @@ class MatrixWriter(ContractionWriter):
         if self.in_place:
             columns, step = self._columns_at(lane, vectors, block)
             by = step * self.bytes
-        tile = MatrixTile(m, rows, vectors, plan.panel, by)
+        tile = MatrixTile(m, heights_of(rows), vectors, plan.panel, panel_rows(m, rows), by)
         self.matrix_tiles[tile.name] = tile
         call = tile.call(self._matrices_of_rows(row), columns, self.steps, c, first)
         if not m.is_real:

@@ -126,6 +126,27 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixWindow:
+    """A sum of products whose operands overlap by matrices in registers: see `matrix_window`.
+
+    The `vector` operand is the constant, and gives the columns; tiles run along index `row` of the
+    other, whose elements along the reduced index `depth` are in words. A piece of work does
+    `row_block` values of the first of the rows' indices and `lane_block` columns, in turn for
+    `depth_block` values of the depth (0: all). If `lanes_first` is not 0, pieces that follow on one
+    another have the same columns.
+    """
+
+    template: ClassVar[str] = "matrix window"
+    vector: Side
+    row: int
+    depth: int
+    row_block: int
+    lane_block: int
+    depth_block: int
+    lanes_first: int
+
+
+@dataclass(frozen=True, slots=True)
 class Winograd:
     """A sum of products with a constant filter of two by two or more, computed by fewer
     products: see `winograd_plan`.
@@ -160,9 +181,10 @@ class Chain:
     chunks: int
 
 
-Schedule = Contraction | Matrices | Dots | Nest | Window | Winograd | Chain
+Schedule = Contraction | Matrices | Dots | Nest | Window | MatrixWindow | Winograd | Chain
 _TEMPLATES: Mapping[str, type[Schedule]] = {
-    t.template: t for t in (Contraction, Matrices, Dots, Nest, Window, Winograd, Chain)
+    t.template: t
+    for t in (Contraction, Matrices, Dots, Nest, Window, MatrixWindow, Winograd, Chain)
 }
 
 
@@ -269,6 +291,11 @@ def describe(schedule: Schedule | None) -> str:
                 f"window: {w.vector} in vectors along {w.lane} by {w.beside}, rows along {w.row}, "
                 f"tile {w.lines}x{w.rows}x{w.vectors}, "
                 f"blocks {w.outer_block}x{w.row_block}x{w.lane_block}"
+            )
+        case MatrixWindow() as w:
+            return (
+                f"matrix window: {w.vector} in columns, rows along {w.row}, words along {w.depth}, "
+                f"blocks {w.row_block}x{w.lane_block}x{w.depth_block}"
             )
         case Winograd() as f:
             return (

@@ -5,6 +5,7 @@ What is drawn here need not be possible: `generate` says so.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,12 +26,14 @@ from .emit import Frame
 from .emit_access import extent_of
 from .kernels import Strides, choose
 from .matrix_choice import may_multiply, ranked_plans
+from .matrix_window import choose_matrix_window
 from .matvec import write_dots
 from .nest_uses import loops_of, uses_of
 from .schedule import (
     Contraction,
     Dots,
     Matrices,
+    MatrixWindow,
     Nest,
     Schedule,
     Side,
@@ -73,6 +76,9 @@ class KernelSpace:
             if may_multiply(self.form, self.target):
                 plans = ranked_plans(self.form, self.strides, self.target, self.constant)
                 found += [schedule_of(p) for _, p in plans[:_PLANS]]
+                given = (self.strides, self.target, self.constant)
+                by_matrices = choose_matrix_window(self.form, *given, math.inf)
+                found += [] if by_matrices is None else [by_matrices[1]]
             window = choose_window(self.form, self.strides, self.target, self.constant)
             fewer = choose_winograd(self.form, self.strides, self.target, self.constant)
             found += [s for s in (window, fewer) if s is not None]
@@ -124,6 +130,8 @@ class KernelSpace:
                     schedule = self._near_nest(schedule, r)
                 case Window():
                     schedule = self._near_window(schedule, r)
+                case MatrixWindow():
+                    schedule = _near_matrix_window(schedule, r)
                 case Winograd():
                     schedule = self._near_winograd(schedule, r)
         return schedule
@@ -254,6 +262,17 @@ class KernelSpace:
             case "chunks":
                 return replace(s, chunks=scaled(s.chunks, r))
         return replace(s, unroll=r.choice((0, 100, 350, 700, 1400)))
+
+
+def _near_matrix_window(s: MatrixWindow, r: random.Random) -> MatrixWindow:
+    match r.choice(("rows", "lanes", "depth", "order")):
+        case "rows":
+            return replace(s, row_block=scaled(s.row_block, r))
+        case "lanes":
+            return replace(s, lane_block=scaled(s.lane_block, r))
+        case "depth":
+            return replace(s, depth_block=scaled(s.depth_block, r))
+    return replace(s, lanes_first=1 - min(s.lanes_first, 1))
 
 
 def _with_source(s: _Panels, r: random.Random) -> _Panels:

@@ -23,6 +23,7 @@ from .contraction_space import coefficients, flat_form
 from .emit_access import extent_of, is_within, linear, shape_of
 from .emit_types import width
 from .kernels import Strides
+from .matrix import MatrixProduct
 from .packing import Depth
 from .schedule import Window, impossible
 from .target import Target
@@ -104,6 +105,8 @@ class WindowPlan:
     in_turns: bool = False
     """Whether all tiles of an item do one value of the first loop over k before the next, so that
     what they share stays near."""
+    matrices: MatrixProduct | None = None
+    """How tiles are computed that are matrices in registers, if they are (`matrix_window`)."""
 
     @property
     def blocks(self) -> int:
@@ -118,7 +121,7 @@ class WindowPlan:
     def gathers(self) -> bool:
         """Whether the sums of all tiles along a row are kept until its results are stored: vectors
         of them lie along it, and tiles end within such a vector."""
-        whole = self.prepared and self.lines == 1 and not self.in_turns
+        whole = self.prepared and self.lines == 1 and not self.in_turns and self.matrices is None
         part = self.plan.rows % self.plan.lanes > 0 and self.plan.rows < self.length(self.row)
         return whole and part and self.plan.across and self.result.get(self.row) == 1
 
@@ -226,7 +229,7 @@ def plan_of(
     vectors = min(s.vectors, wide)
     if not 0 < most * vectors * s.lines <= 64:
         return "a register tile has 1 to 64 vectors"
-    if beside is lane and _is_prepared(vector, lane, form, constant):
+    if beside is lane and is_prepared(vector, lane, form, constant):
         return _prepared_plan(form, s, broadcast, vector, (row, lane), strides, target)
     if not is_affine(vector):
         return "an operand is not an element with linear subscripts"
@@ -254,8 +257,8 @@ def _copied_plan(
     steps = flat_form(access_of(broadcast), strides).steps
     guarded = _guarded([access_of(broadcast), access_of(vector)], form, tiled)
     loops = _in_order(form, steps, None if guarded is None else guarded.k)
-    broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
-    vector = replace(vector, indices=_last(_last(vector.indices, beside), lane))
+    broadcast = replace(broadcast, indices=last_of(broadcast.indices, row))
+    vector = replace(vector, indices=last_of(last_of(vector.indices, beside), lane))
     for block in cuts(loops[0]):
         given = (fixed, (block,), strides)
         columns = staged(form, vector, lane, lanes, *given)
@@ -279,7 +282,7 @@ def _copied_plan(
     )  # fmt: skip
 
 
-def _is_prepared(vector: Operand, lane: Index, form: Form, constant: frozenset[Tensor]) -> bool:
+def is_prepared(vector: Operand, lane: Index, form: Form, constant: frozenset[Tensor]) -> bool:
     alone = all(i is lane or extent_of(i) == 1 for i in vector.indices)
     return alone and is_given(vector, form, constant)
 
@@ -308,7 +311,7 @@ def _prepared_plan(
     first = None if guarded is None else guarded.k
     form, loops = _in_stretches(form, flat_form(read, strides).steps, first)
     broadcast, vector = (form.left, form.right) if s.vector == "right" else (form.right, form.left)
-    broadcast = replace(broadcast, indices=_last(broadcast.indices, row))
+    broadcast = replace(broadcast, indices=last_of(broadcast.indices, row))
     inner = [i for i in broadcast.indices if i not in (*fixed, around and around.index)]
     before = inner[-2] if len(inner) > 1 else None
     if before is None and s.lines > 1:
@@ -341,7 +344,7 @@ def with_tile(w: WindowPlan, lines: int, rows: int, vectors: int) -> WindowPlan:
 def in_row_blocks(w: WindowPlan, length: int, strides: Strides, target: Target) -> WindowPlan | str:
     """A prepared plan, all lanes at once, with blocks of the first index of the rows (0: all of
     it); or why there is none."""
-    blocks = _blocks(w.first, length, 1)
+    blocks = blocks_of(w.first, length, 1)
     if isinstance(blocks, str):
         return blocks
     blocks, plan = (*blocks, *(() if w.around is None else (w.around,))), w.plan
@@ -354,7 +357,7 @@ def in_row_blocks(w: WindowPlan, length: int, strides: Strides, target: Target) 
 
 def in_lane_blocks(w: WindowPlan, length: int, target: Target) -> WindowPlan | str:
     """The same plan with blocks of lanes."""
-    blocks = _blocks(w.lane, length, w.plan.panel)
+    blocks = blocks_of(w.lane, length, w.plan.panel)
     if isinstance(blocks, str):
         return blocks
     plain = _of_parts(w, (*w.parts, *blocks), target)
@@ -409,7 +412,7 @@ def _around(fixed: tuple[Index, ...], length: int) -> Cut | str | None:
     return equal_blocks(fixed[-1], extent_of(fixed[-1]) // length)
 
 
-def _blocks(index: Index, length: int, unit: int) -> tuple[Cut, ...] | str:
+def blocks_of(index: Index, length: int, unit: int) -> tuple[Cut, ...] | str:
     extent = extent_of(index)
     if not 0 < length < extent:
         return ()
@@ -556,7 +559,7 @@ def _in_stretches(
     return form, (*before, block, *others, inner)
 
 
-def _last(indices: tuple[Index, ...], index: Index) -> tuple[Index, ...]:
+def last_of(indices: tuple[Index, ...], index: Index) -> tuple[Index, ...]:
     return (*(i for i in indices if i is not index), index)
 
 

@@ -49,7 +49,7 @@ _START = Place(None)
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
+class At:
     """Where in an item a tile is: other indices, row and lane."""
 
     down: Places
@@ -59,7 +59,7 @@ class _At:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class Sum:
     """A block of k, or turn: where it begins, and whether it is the first and the last."""
 
     begin: str
@@ -70,10 +70,12 @@ class _Sum:
 
 def write_window(plan: WindowPlan, strides: Strides, target: Target) -> KernelCode:
     """The code of a plan."""
-    return _Writer(plan, strides, target).code()
+    return WindowWriter(plan, strides, target).code()
 
 
-class _Writer:
+class WindowWriter:
+    """Writes the functions of a plan."""
+
     def __init__(self, w: WindowPlan, strides: Strides, target: Target) -> None:
         self.w, self.plan, self.strides = w, w.plan, strides
         self.ahead = asked_ahead(w, strides, target)
@@ -173,7 +175,7 @@ class _Writer:
                     last = b.pure(f"icmp eq i64 {loop.index}, {w.blocks - 1}", loop.index)
                     for side, to in sides:
                         self._copy(side, to, loop.index)
-                    self._tiles(_Sum(times(b, loop.index, w.cut.length), "0", first, last))
+                    self._tiles(Sum(times(b, loop.index, w.cut.length), "0", first, last))
                 item.carry(["0"] * len(sides))
             else:
                 boxes = [() if side.packing is None else side.packing.outer for side, _ in sides]
@@ -240,12 +242,12 @@ class _Writer:
         """All tiles of an item, for one part of the sums after the other."""
         b, turns = self.b, self.w.turns
         if turns == 1:
-            self._tiles(_Sum("0", "0", "true", "true"))
+            self._tiles(Sum("0", "0", "true", "true"))
             return
         with b.loop(0, turns) as loop:
             first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
             last = b.pure(f"icmp eq i64 {loop.index}, {turns - 1}", loop.index)
-            self._tiles(_Sum("0", loop.index, first, last))
+            self._tiles(Sum("0", loop.index, first, last))
 
     def _copy(self, side: Staged, to: str, block: str) -> None:
         """Copies the box of an operand that tiles need."""
@@ -260,7 +262,7 @@ class _Writer:
 
     # ------------------------------------------------------------------- tiles
 
-    def _tiles(self, k: _Sum) -> None:
+    def _tiles(self, k: Sum) -> None:
         """All tiles of an item for one block of k."""
         w = self.w
         if w.in_turns:  # the part of a panel for a turn stays near while all rows meet it
@@ -268,7 +270,7 @@ class _Writer:
                 for lane, wide in self._lanes():
                     with self._walk(w.down()) as down:
                         for known, row, counts in self._rows_of(down):
-                            self._tile(_At(known, right, row, lane), (*counts, wide), k)
+                            self._tile(At(known, right, row, lane), (*counts, wide), k)
             return
         with self._walk(w.down()) as down, self._walk(w.right()) as right:
             if w.gathers:
@@ -277,9 +279,9 @@ class _Writer:
             for known, row, counts in self._rows_of(down):
                 self._ask(known, right, row)
                 for lane, wide in self._lanes():
-                    self._tile(_At(known, right, row, lane), (*counts, wide), k)
+                    self._tile(At(known, right, row, lane), (*counts, wide), k)
 
-    def _gathered(self, down: Places, right: Places, k: _Sum) -> None:
+    def _gathered(self, down: Places, right: Places, k: Sum) -> None:
         """Line by line: after each tile of one, the results of which its sums complete vectors."""
         b, w, lanes = self.b, self.w, self.plan.lanes
         for line, _ in self._pieces(w.line, 1):
@@ -289,15 +291,15 @@ class _Writer:
                     for rows, count in self._pieces(w.row, self.plan.rows):
                         with self._steps(*rows) as row:
                             self._ask(known, right, row)
-                            self._tile(_At(known, right, row, lane), (1, count, wide), k)
+                            self._tile(At(known, right, row, lane), (1, count, wide), k)
                             end = multiple(b, plus(b, row, str(count)), lanes)
                             with b.loop(multiple(b, row, lanes), end, lanes) as own:
-                                at = _At(known, right, own.index, lane)
+                                at = At(known, right, own.index, lane)
                                 self._results(at, (1, lanes), wide, self._sums_of_row(own.index))
                     rest = w.length(w.row) % lanes
                     if rest:
                         row = str(w.length(w.row) - rest)
-                        at = _At(known, right, row, lane)
+                        at = At(known, right, row, lane)
                         self._results(at, (1, rest), wide, self._sums_of_row(row))
 
     def _rows_of(self, down: Places) -> Iterator[tuple[Places, str, tuple[int, int]]]:
@@ -341,7 +343,7 @@ class _Writer:
         with self.b.loop(begin, end, step) as loop:
             yield loop.index
 
-    def _tile(self, at: _At, counts: tuple[int, int, int], k: _Sum) -> None:
+    def _tile(self, at: At, counts: tuple[int, int, int], k: Sum) -> None:
         """One register tile, and its results after the last block of k."""
         b, w, plan = self.b, self.w, self.plan
         lines, rows, wide = counts
@@ -394,7 +396,7 @@ class _Writer:
             with b.when(k.last):
                 self._results(at, counts[:2], live, c)
 
-    def _columns(self, at: _At, start: Places) -> str:
+    def _columns(self, at: At, start: Places) -> str:
         """Where a tile begins to read the vector operand."""
         b, w = self.b, self.w
         right = at.right | {w.beside: Place(at.lane)}
@@ -415,7 +417,7 @@ class _Writer:
                 return plus(self.b, times(self.b, number, cut.length), at)
         return at
 
-    def _sums(self, at: _At) -> str:
+    def _sums(self, at: At) -> str:
         """Where the sums of a tile are kept from one block of k to the next."""
         b, w, plan = self.b, self.w, self.plan
         number = self._number(at.down, w.down(), at.row, plan.rows, extent_of(w.row))
@@ -423,7 +425,7 @@ class _Writer:
         number = plus(b, times(b, number, self._tiles_right()), across)
         return element(b, self.scalar, "%scratch", times(b, number, plan.rows * plan.panel))
 
-    def _sums_in_turns(self, at: _At, lines: int) -> str:
+    def _sums_in_turns(self, at: At, lines: int) -> str:
         """The same from one turn to the next; `lines` of rows of a tile follow on one another."""
         b, w = self.b, self.w
         row, length = "0", w.length
@@ -438,7 +440,7 @@ class _Writer:
         """Where those of a line are that is gathered, from a row on."""
         return element(self.b, self.scalar, "%scratch", times(self.b, row, self.plan.panel))
 
-    def _results(self, at: _At, counts: tuple[int, int], live: int, c: str) -> None:
+    def _results(self, at: At, counts: tuple[int, int], live: int, c: str) -> None:
         """The results of a tile, line by line."""
         b, w, plan = self.b, self.w, self.plan
         lines, rows = counts

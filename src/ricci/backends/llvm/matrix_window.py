@@ -1,0 +1,330 @@
+"""Sums of products whose operands overlap, by matrices in registers: see `matrix`, `window_plan`.
+
+    result[row, column] = sum over c, k of  a[c, row + k] * v[c, k, column]
+
+Of the box of `a` that an item needs, each element is arranged once: along one reduced index, the
+*depth*, in the words of a matrix; all others make up a *pixel*, whose words are a row of it. So the
+matrices that a tile reads for different k lie some pixels from one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.nodes import Index, Tensor
+from ...records import dataclass, replace
+from .contraction_form import Form, Operand, size
+from .contraction_plan import MOST_CHUNKS, Plan, is_across, reduced_loops
+from .contraction_space import coefficients, flat_form
+from .contraction_storing import storing
+from .emit_access import extent_of
+from .kernels import Strides
+from .matrix import LANES, MATRIX, MatrixProduct, matrices_of
+from .matrix_choice import (
+    ARRANGE,
+    CALL,
+    CLAIM,
+    FROM_AFAR,
+    LOAD,
+    SLOWED,
+    SUMS,
+    TURN,
+    matrices_for,
+    may_multiply,
+)
+from .packing import Depth
+from .schedule import MatrixWindow, Side
+from .target import Target
+from .window_box import Cut, Staged, access_of, equal_blocks, staged
+from .window_cost import copying_of
+from .window_plan import (
+    WindowPlan,
+    blocks_of,
+    is_affine,
+    is_prepared,
+    last_of,
+    outside_indices,
+    overlaps,
+)
+
+_ROOM = 0.75
+"""The part of the second cache that an item may fill."""
+_SLOWED = 1.25
+"""How many times as long as counted it takes, beside what panels by matrices take: rows and columns
+both come from the second cache."""
+_MOST_BLOCKS = 16
+"""Blocks of an index that are worth a try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """The box of the rows of an item: so many pixels, and for each index how many it moves; and
+    whether the elements along the depth are side by side, or so many apart."""
+
+    count: int
+    steps: dict[Index, int]
+    along: bool
+    apart: int
+
+    @property
+    def part(self) -> int:
+        """Bytes of a part of a step: a row for each pixel."""
+        return matrices_of(self.count) * MATRIX
+
+
+def plan_of(
+    form: Form, s: MatrixWindow, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> WindowPlan | str:
+    """The plan of a schedule, or why there is none."""
+    broadcast, vector = form.left, form.right
+    if s.vector == "left":
+        broadcast, vector = vector, broadcast
+    if form.words is not None or not may_multiply(form, target):
+        return "no matrices of such elements are multiplied"
+    indices = (*form.kernel.domain, *form.kernel.reduced)
+    if max(s.row, s.depth) >= len(indices):
+        return "an index is not there"
+    row, depth = indices[s.row], indices[s.depth]
+    lanes = [i for i in vector.indices if extent_of(i) > 1]
+    if len(lanes) != 1 or not is_prepared(vector, lanes[0], form, constant):
+        return "the columns are not constant, or have several indices"
+    if not (is_affine(broadcast) and overlaps(broadcast, form) and row in broadcast.indices):
+        return "rows do not overlap along the index"
+    if depth not in reduced_loops(form) or not _is_alone(depth, broadcast):
+        return "the depth shares a subscript with another index"
+    return _plan(form, s, (broadcast, vector), (row, lanes[0], depth), strides, target)
+
+
+def _plan(
+    form: Form,
+    s: MatrixWindow,
+    sides: tuple[Operand, Operand],
+    tiled: tuple[Index, Index, Index],
+    strides: Strides,
+    target: Target,
+) -> WindowPlan | str:
+    (broadcast, vector), (row, lane, depth) = sides, tiled
+    fixed = tuple(i for i in outside_indices(broadcast, form) if i is not row)
+    broadcast = replace(broadcast, indices=last_of(broadcast.indices, row))
+    inner = [i for i in broadcast.indices if i not in fixed]
+    others = sorted(
+        (k for k in reduced_loops(form) if k is not depth),
+        key=lambda k: -abs(flat_form(access_of(broadcast), strides).steps.get(k, 0)),
+    )
+    loops = (*others, depth)
+    first = next(i for i in broadcast.indices if i not in fixed)
+    vectors = min(2, matrices_of(extent_of(lane)))
+    down, right = blocks_of(first, s.row_block, 1), blocks_of(lane, s.lane_block, vectors * LANES)
+    deep = blocks_of(depth, s.depth_block, 1)
+    for blocks in (down, right, deep):
+        if isinstance(blocks, str):
+            return blocks
+    assert not (isinstance(down, str) or isinstance(right, str) or isinstance(deep, str))
+    cut = deep[0] if deep else equal_blocks(depth, 1)
+    lines, rows = tile_rows(length_of_row := _length(row, down), inner, row, down)
+    given = (fixed, (cut, *down), strides)
+    box = staged(form, broadcast, None, LANES, *given)
+    plan = Plan(
+        form, broadcast, vector, "packed", "prepared", Depth(loops, 0, extent_of(loops[0])), LANES,
+        min(rows, length_of_row), vectors, rows, vectors * LANES,
+        is_across(form, vector, LANES, strides),
+    )  # fmt: skip
+    w = WindowPlan(
+        plan, row, lane, lane, fixed, loops, cut, None, box, Staged(box.access, {}, 0, None, 0, 0),
+        flat_form(form.kernel.targets[0], strides).steps, target.registers, True,
+        inner[-2] if len(inner) > 1 else None, lines, (*down, *right), bool(s.lanes_first),
+        matrices=matrices_for(form, broadcast, vector),
+    )  # fmt: skip
+    if pixels_of(w) is None:
+        return "elements along the depth do not lie so that they can be arranged"
+    slow = _slow(w)
+    fast = w.items // slow
+    whole = fast if slow >= target.cores else -(-w.items // target.cores)
+    return replace(w, plan=replace(plan, grain=max(whole, -(-w.items // MOST_CHUNKS))))
+
+
+def _slow(w: WindowPlan) -> int:
+    """How many values the slower of the sides has whose blocks are those of items."""
+    lanes = -(-extent_of(w.lane) // w.length(w.lane))
+    return lanes if w.lanes_first else w.items // lanes
+
+
+def _length(index: Index, blocks: tuple[Cut, ...]) -> int:
+    return next((b.length for b in blocks if b.index is index), extent_of(index))
+
+
+def tile_rows(
+    length: int, inner: list[Index], row: Index, blocks: tuple[Cut, ...]
+) -> tuple[int, int]:
+    """The lines and rows of a tile: of equal parts of a line, or of two short lines."""
+    if length > LANES or len(inner) < 2:
+        return 1, -(-length // -(-length // (2 * LANES)))
+    return min(2, _length(inner[-2], blocks)), length
+
+
+def heights(lines: int, rows: int) -> tuple[int, ...]:
+    """The rows of the matrices of a tile, one above the other."""
+    if lines > 1:
+        return (rows,) * lines
+    first = -(-rows // matrices_of(rows))
+    return (first, rows - first) if rows > first else (first,)
+
+
+def _is_alone(index: Index, operand: Operand) -> bool:
+    """Whether an index alone subscripts a dimension of an operand."""
+    found = [factors for factors in coefficients(access_of(operand)) if index in factors]
+    return len(found) == 1 and len(found[0]) == 1
+
+
+def pixels_of(w: WindowPlan) -> Pixels | None:
+    """The pixels of an item's box; None if elements do not lie so."""
+    depth, length = w.cut.index, w.length
+    others = [i for i in (*w.plan.broadcast.indices, *w.loops[:-1]) if i not in w.fixed]
+    apart = w.rows.step(depth)
+    steps = {i: w.rows.step(i) for i in others if extent_of(i) > 1}
+    if min(steps.values(), default=0) < 0 or apart < 1:
+        return None
+    unit = 1
+    if apart == 1:
+        unit = next((n for n in sorted(steps.values()) if n), 1)
+        if any(n % unit for n in steps.values()) or unit < w.cut.length:
+            return None
+    moved = {i: n // unit for i, n in steps.items()}
+    count = 1 + sum(n * (length(i) - 1) for i, n in moved.items())
+    if apart > 1 and apart < count:
+        return None
+    return Pixels(count, moved, apart == 1, unit if apart == 1 else apart)
+
+
+# ------------------------------------------------------------------------ choice
+
+
+def choose_matrix_window(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor], most: float
+) -> tuple[float, MatrixWindow] | None:
+    """The schedule that is done soonest, and when, if before `most` cycles."""
+    found = [
+        (cycles, number, s)
+        for number, (s, w) in enumerate(_ways(form, strides, target, constant))
+        if (cycles := done_in(w, strides, target)) < most
+    ]
+    best = min(found, default=None)
+    return None if best is None else (best[0], best[2])
+
+
+def _ways(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> Iterator[tuple[MatrixWindow, WindowPlan]]:
+    numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.kernel.reduced))}
+    sides: list[tuple[Side, Operand, Operand]] = [
+        ("left", form.right, form.left),
+        ("right", form.left, form.right),
+    ]
+    steps = flat_form(form.kernel.targets[0], strides).steps
+    for side, broadcast, vector in sides:
+        lanes = [i for i in vector.indices if extent_of(i) > 1]
+        if len(lanes) != 1 or not (is_affine(broadcast) and overlaps(broadcast, form)):
+            continue
+        depths = [k for k in reduced_loops(form) if _is_alone(k, broadcast)]
+        alone = outside_indices(broadcast, form)
+        inside = [i for i in broadcast.indices if extent_of(i) > 1 and i not in alone]
+        if not depths or not inside:
+            continue
+        depth = max(depths, key=extent_of)
+        row = min(inside, key=lambda i: steps.get(i, 0))
+        first = next(i for i in last_of(broadcast.indices, row) if i not in alone)
+        unit = min(2, matrices_of(extent_of(lanes[0]))) * LANES
+        for down in _divisors(extent_of(first), 1):
+            for right in _divisors(extent_of(lanes[0]), unit):
+                for deep in _divisors(extent_of(depth), 2 * LANES):
+                    for lanes_first in (False, True):
+                        s = MatrixWindow(
+                            side, numbers[row], numbers[depth], down, right, deep, int(lanes_first)
+                        )
+                        w = plan_of(form, s, strides, target, constant)
+                        if not isinstance(w, str) and bytes_of(w) <= _ROOM * target.l2:
+                            yield s, w
+
+
+def _divisors(extent: int, unit: int) -> list[int]:
+    """The lengths of a few equal blocks, in units; all of it is one."""
+    counts = (n for n in range(2, _MOST_BLOCKS + 1) if extent % n == 0)
+    return [extent, *(extent // n for n in counts if extent // n % unit == 0)]
+
+
+def arranged_bytes(w: WindowPlan) -> tuple[int, int]:
+    """Bytes of the rows and the columns of an item as matrices, of a block of the depth."""
+    m, pixels = _product(w), pixels_of(w)
+    assert pixels is not None
+    steps = -(-w.cut.length // m.depth)
+    columns = matrices_of(w.length(w.lane)) * m.columns * size(w.loops[:-1]) * steps * MATRIX
+    return pixels.part * m.rows * steps, columns
+
+
+def sums_of(w: WindowPlan) -> int:
+    """The sums that an item keeps."""
+    if w.blocks == 1:
+        return w.lines * w.plan.rows * w.plan.panel
+    own = (i for i in w.plan.broadcast.indices if i not in w.fixed)
+    rows = 1
+    for index in own:
+        rows *= w.length(index)
+    return rows * -(-w.length(w.lane) // w.plan.panel) * w.plan.panel
+
+
+def bytes_of(w: WindowPlan) -> int:
+    """Bytes of all that an item fills."""
+    return sum(arranged_bytes(w)) + 4 * (w.rows.elements + sums_of(w))
+
+
+def _product(w: WindowPlan) -> MatrixProduct:
+    assert w.matrices is not None
+    return w.matrices
+
+
+def done_in(w: WindowPlan, strides: Strides, target: Target) -> float:
+    """Cycles until all cores have done all chunks."""
+    m, pixels = _product(w), pixels_of(w)
+    assert pixels is not None
+    slow, grain = _slow(w), w.plan.grain
+    fast = w.items // slow
+    # how often a chunk arranges each side
+    often = [-(-grain // fast), grain if fast > 1 else 1]
+    if w.blocks > 1:
+        often = [grain * w.blocks] * 2
+    columns, rows = often if w.lanes_first else often[::-1]
+    each = (ARRANGE if pixels.along else TURN) * w.cut.length * pixels.count
+    each += copying_of(w.rows, strides) + FROM_AFAR * w.cut.length * pixels.count
+    cycles = rows * each
+    terms = size(w.loops[:-1]) * w.cut.length
+    cycles += columns * (ARRANGE + FROM_AFAR) * terms * w.length(w.lane)
+    cycles += grain * _tiles(w, m, strides)
+    chunks, cores = -(-w.items // grain), target.cores
+    even = max(w.items / grain / cores, -(-chunks // cores) * (chunks < 8 * cores))
+    return _SLOWED * cycles * (even + 0.07) + min(CLAIM, cycles / 10) * chunks / cores
+
+
+def _tiles(w: WindowPlan, m: MatrixProduct, strides: Strides) -> float:
+    """Cycles of the tiles of an item."""
+    plan, blocks = w.plan, w.blocks
+    own = [i for i in plan.broadcast.indices if i not in w.fixed]
+    lines = 1
+    for index in own[:-1]:
+        lines *= w.length(index)
+    length, lanes = w.length(w.row), w.length(w.lane)
+    whole, rest = divmod(length, plan.rows)
+    a_loads, b_loads = m.loads
+    wide = matrices_of(min(lanes, plan.panel))
+    cycles = 0.0
+    for times, rows in ((whole, plan.rows), (1, rest)):
+        if times and rows:
+            high = heights(w.lines, rows)
+            # a product of few rows waits for its columns
+            products = SLOWED * len(m.products) * wide * sum(max(h, 8) for h in high)
+            loads = LOAD * (a_loads * len(high) + b_loads * wide)
+            steps = blocks * size(w.loops[:-1]) * -(-w.cut.length // m.depth)
+            tile = max(products, 1.1 * loads) * steps + blocks * (CALL + SUMS * len(high) * wide)
+            cycles += times * tile
+    tiles = lines / w.lines * (lanes / min(lanes, plan.panel))
+    each = storing(replace(plan, ragged=True), strides) / 2
+    return cycles * tiles + each * lines * length * lanes

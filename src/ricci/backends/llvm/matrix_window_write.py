@@ -1,0 +1,268 @@
+"""Writes the functions of a contraction of boxes by matrices in registers: see `matrix_window`."""
+
+from __future__ import annotations
+
+from ...ir.nodes import Index
+from ...records import replace
+from . import matrix_parts
+from .contraction_sides import aligned, element
+from .contraction_space import chunk_range, plus, times
+from .emit import Place
+from .emit_access import extent_of
+from .kernels import KernelCode, Strides
+from .matrix import (
+    LANES,
+    LINE_OF_MATRIX,
+    MATRIX,
+    MatrixTile,
+    Rows,
+    configuration,
+    declarations,
+    matrices_of,
+    write_tile,
+)
+from .matrix_parts import Arranging, Kind
+from .matrix_window import arranged_bytes, heights, pixels_of, sums_of
+from .nest_stream import FENCE
+from .target import Target
+from .window_box import flat_number
+from .window_plan import WindowPlan, loops_inside
+from .window_tile import WindowTile
+from .window_write import At, Sum, WindowWriter
+
+
+def write_matrix_window(plan: WindowPlan, strides: Strides, target: Target) -> KernelCode:
+    """The code of a plan."""
+    code = MatrixWindowWriter(plan, strides, target).code()
+    return replace(code, template="matrix window")
+
+
+class MatrixWindowWriter(WindowWriter):
+    """As `WindowWriter`, of a plan that has `matrices`: an item's box, and its columns, are
+    arranged before its tiles, unless those of the item before are the same."""
+
+    def __init__(self, w: WindowPlan, strides: Strides, target: Target) -> None:
+        super().__init__(w, strides, target)
+        self.ahead = ()
+        assert w.matrices is not None
+        self.matrices = w.matrices
+        pixels = pixels_of(w)
+        assert pixels is not None
+        self.pixels = pixels
+        self.heights = {
+            heights(lines, rows)
+            for _, lines in self._pieces(w.line, w.lines)
+            for _, rows in self._pieces(w.row, w.plan.rows)
+        }
+        """The rows of the matrices of tiles, of each kind of tile."""
+        self.matrix_tiles: dict[str, MatrixTile] = {}
+        self.arranging: dict[str, Arranging] = {}
+
+    def _layout(self) -> tuple[int, int, int]:
+        c = aligned((sums_of(self.w) + self.plan.lanes) * self.bytes)
+        rows = aligned(self.w.rows.elements * self.bytes)
+        return c, rows, sum(arranged_bytes(self.w))
+
+    def _functions(self) -> str:
+        text = super()._functions()
+        for tile in self.matrix_tiles.values():
+            text += write_tile(tile)
+        for high in sorted({t.heights for t in self.matrix_tiles.values()}):
+            text += configuration(high)[1]
+        for arranging in self.arranging.values():
+            function, declared = matrix_parts.write(arranging, self.matrices)
+            text += function
+            self.b.declarations |= declared
+        if any(a.kind == "turned" for a in self.arranging.values()):
+            text += matrix_parts.write_square()
+        self.b.declarations |= declarations(self.matrices)
+        return text
+
+    # ------------------------------------------------------------------ kernel
+
+    def _kernel(self) -> None:
+        b, w = self.b, self.w
+        c, rows, _ = self._layout()
+        self.at_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c}")
+        self.at_columns = self.at_rows
+        self.matrix_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
+        before = c + rows + arranged_bytes(w)[0]
+        self.matrix_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {before}")
+        self.odd = [b.reserve(f"alloca [{n} x i32], align 4") for n in (1, 2)]
+        if len(self.heights) == 1:
+            self._configure(*self.heights)
+        begin, end = chunk_range(b, w.items, self.plan.grain)
+        with b.loop(begin, end, carried=[("i64", "-1")] * 2) as item:
+            self.outer, self.places = self._item(item.index)
+            self.next = []
+            if w.blocks > 1:
+                with b.loop(0, w.blocks) as loop:
+                    first = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
+                    last = b.pure(f"icmp eq i64 {loop.index}, {w.blocks - 1}", loop.index)
+                    self._arrange_rows(loop.index)
+                    self._arrange_columns(loop.index)
+                    self._all_tiles(Sum(times(b, loop.index, w.cut.length), "0", first, last))
+                item.carry(["0", "0"])
+            else:
+                numbers = [self._number_of(False), self._number_of(True)]
+                arrange = (self._arrange_rows, self._arrange_columns)
+                for number, known, do in zip(numbers, item.values, arrange, strict=True):
+                    with b.when(b.op(f"icmp ne i64 {number}, {known}")):
+                        do("0")
+                self._all_tiles(Sum("0", "0", "true", "true"))
+                item.carry(numbers)
+        b.line("call void @llvm.x86.tilerelease()")
+        if self.past:
+            b.line(FENCE)
+
+    def _number_of(self, of_columns: bool) -> str:
+        """The number of what an item needs of a side, among all."""
+        w = self.w
+        lanes = [cut.number for cut in w.parts if cut.index is w.lane]
+        others = [i for i in w.choices if i not in lanes]
+        used: list[Index] = [*self.form.batch, *(lanes if of_columns else others)]
+        return flat_number(self.b, self.places, used)
+
+    def _arrange_rows(self, block: str) -> None:
+        """Copy the box of an item, if that is needed, and arrange it."""
+        b, w, pixels = self.b, self.w, self.pixels
+        self._copy(w.rows, self.at_rows, block)
+        start = {w.cut.index: Place(times(b, block, w.cut.length))}
+        inside = {i: Place("0") for i in (*w.plan.broadcast.indices, *w.loops) if i not in w.fixed}
+        if w.rows.packing is not None:
+            start = {}
+        else:
+            inside |= start
+        at = self._at(w.rows, self.at_rows, inside, start)
+        kind: Kind = "rows" if pixels.along else "turned"
+        arranging = Arranging(kind, pixels.count, pixels.apart)
+        self._begin(0)
+        self._arrange(0, arranging, at, self.matrix_rows)
+
+    def _arrange_columns(self, block: str) -> None:
+        """Arrange the columns of an item: panel by panel, those of each place of a window."""
+        b, w = self.b, self.w
+        self._begin(1)
+        points = 1
+        for index in w.loops[:-1]:
+            points *= extent_of(index)
+        depth = extent_of(w.cut.index)
+        steps = -(-w.cut.length // self.matrices.depth)
+        for begin, wide in self._lanes():
+            stride = -(-wide // LANES) * LANES
+            first = times(b, block, w.cut.length)
+            zero = At({}, {}, "0", begin)
+            start = self._columns(zero, {})
+            each = self.matrices.columns * steps * MATRIX
+            to = self._byte(self.matrix_columns, times(b, begin, points * each // LANES))
+            with b.loop(0, points) as point:
+                k = plus(b, times(b, point.index, depth), first)
+                at = element(b, self.scalar, start, times(b, k, stride))
+                here = self._byte(to, times(b, point.index, each * matrices_of(wide)))
+                self._arrange(1, Arranging("columns", stride, stride), at, here)
+
+    def _begin(self, side: int) -> None:
+        self.b.line(f"store i32 0, ptr {self.odd[side]}, align 4")
+
+    def _arrange(self, side: int, arranging: Arranging, at: str, to: str) -> None:
+        b = self.b
+        self.arranging[arranging.name] = arranging
+        odd = arranging.call(b, at, str(self.w.cut.length), to)
+        known = b.op(f"load i32, ptr {self.odd[side]}, align 4")
+        b.line(f"store i32 {b.op(f'or i32 {known}, {odd}')}, ptr {self.odd[side]}, align 4")
+
+    # ------------------------------------------------------------------- tiles
+
+    def _all_tiles(self, k: Sum) -> None:
+        """The tiles of an item for a block of the depth, those of each size one after another."""
+        b = self.b
+        known = [b.op(f"load i32, ptr {odd}, align 4") for odd in self.odd]
+        either = b.op(f"or i32 {known[0]}, {known[1]}")
+        self.is_odd = b.op(f"icmp ne i32 {either}, 0")
+        self._tiles(k)
+
+    def _tile(self, at: At, counts: tuple[int, int, int], k: Sum) -> None:
+        b, w, plan, m = self.b, self.w, self.plan, self.matrices
+        lines, rows, wide = counts
+        high = heights(lines, rows)
+        c = self._sums_of(at, lines)
+        arms = b.branches(self.is_odd)
+        with arms.then():
+            self._multiply_add(at, counts, k, c)
+        with arms.other():
+            pixel = self._pixel(at)
+            a = self._byte(self.matrix_rows, times(b, pixel, LINE_OF_MATRIX))
+            steps = -(-w.cut.length // m.depth)
+            points = 1
+            for index in w.loops[:-1]:
+                points *= extent_of(index)
+            each = points * m.columns * steps * MATRIX // LANES
+            v = self._byte(self.matrix_columns, times(b, at.lane, each))
+            tile = MatrixTile(m, high, matrices_of(wide), plan.panel, self._rows(lines, high))
+            self.matrix_tiles[tile.name] = tile
+            if len(self.heights) > 1:
+                self._configure(high)
+            b.line(tile.call(a, v, str(steps), c, k.first))
+        if k.last == "true":
+            self._results(at, counts[:2], wide, c)
+            return
+        with b.when(k.last):
+            self._results(at, counts[:2], wide, c)
+
+    def _configure(self, high: tuple[int, ...]) -> None:
+        """Say what registers hold for tiles of such matrices of rows."""
+        self.b.line(f"call void @llvm.x86.ldtilecfg(ptr {configuration(high)[0]})")
+
+    def _rows(self, lines: int, high: tuple[int, ...]) -> Rows:
+        """Where a tile's matrices of rows are."""
+        w, p = self.w, self.pixels
+        row = p.steps.get(w.row, 0)
+        second = high[0] * row
+        if lines > 1:
+            assert w.line is not None
+            second = p.steps.get(w.line, 0)
+        loops = tuple((extent_of(i), p.steps.get(i, 0) * LINE_OF_MATRIX) for i in w.loops[:-1])
+        bytes_of = LINE_OF_MATRIX
+        step = self.matrices.rows * p.part
+        return Rows(row * bytes_of, second * bytes_of, p.part, step, loops)
+
+    def _pixel(self, at: At) -> str:
+        """The first pixel that a tile reads."""
+        b, number = self.b, "0"
+        for index, place in (at.down | {self.w.row: Place(at.row)}).items():
+            step = self.pixels.steps.get(index, 0)
+            if step and place.base is not None:
+                number = plus(b, number, times(b, place.base, step))
+        return number
+
+    def _sums_of(self, at: At, lines: int) -> str:
+        """Where the sums of a tile are."""
+        return "%scratch" if self.w.blocks == 1 else self._sums_in_turns(at, lines)
+
+    def _multiply_add(self, at: At, counts: tuple[int, int, int], k: Sum, c: str) -> None:
+        """The tile by multiply-adds, row by row."""
+        b, w, plan = self.b, self.w, self.plan
+        lines, rows, wide = counts
+        stride = -(-wide // LANES) * LANES
+        start = {w.cut.index: Place(k.begin)}
+        a = self._at(w.rows, self.at_rows, at.down | {w.row: Place(at.row)}, start)
+        v = self._columns(at, start)
+        v = element(b, self.scalar, v, times(b, k.begin, stride))
+        loops = loops_inside(w, stride)
+        tile = WindowTile(
+            self.form.dtype, LANES, (0,), stride // LANES, LANES, loops, plan.panel, w.registers,
+        )  # fmt: skip
+        self.tiles[tile.name] = tile
+        for line in range(lines):
+            step = 0 if w.line is None else w.rows.step(w.line)
+            with b.loop(0, rows) as row:
+                offset = plus(b, times(b, row.index, w.rows.step(w.row)), str(line * step))
+                to = times(b, plus(b, row.index, str(line * rows)), plan.panel)
+                here = element(b, self.scalar, a, offset)
+                there = element(b, self.scalar, c, to)
+                b.line(tile.call(here, v, there, str(loops[0][0]), k.first))
+
+    def _byte(self, pointer: str, offset: str) -> str:
+        if offset == "0":
+            return pointer
+        return self.b.pure(f"getelementptr i8, ptr {pointer}, i64 {offset}", pointer, offset)

@@ -1,0 +1,137 @@
+"""Boxes of overlapping elements that matrices in registers multiply: see `test_matrices`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ricci.backends.llvm.contraction import follow, form_of
+from ricci.backends.llvm.kernels import choose
+from ricci.backends.llvm.matrix_window import choose_matrix_window, heights, plan_of
+from ricci.backends.llvm.schedule import MatrixWindow, Winograd, from_json, to_json
+from ricci.diagnostics import Error
+from ricci.dtypes import DType
+
+from .cases import Case, at, binary, convolution, index, matmul, summed, tensor
+from .oracle import reduce
+from .test_matrices import TARGET, natives
+
+SMALL = replace(TARGET, l2=1 << 20)
+
+
+def chosen(case: Case) -> MatrixWindow:
+    form = form_of(case.kernel, {})
+    assert form is not None
+    found = choose_matrix_window(form, {}, SMALL, case.constant, math.inf)
+    assert found is not None
+    return found[1]
+
+
+def check(case: Case, schedule: MatrixWindow, arrays: dict | None = None) -> None:
+    code = follow(case.kernel, schedule, {}, SMALL, case.constant)
+    assert "tdpbf16ps" in code.text
+    arrays = arrays or case.arrays(1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = reduce(case.kernel, arrays).astype(np.float32)
+    scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=1.0))
+    for found in natives(code, case, arrays):
+        np.testing.assert_allclose(found, expected, 1e-6, 1e-6 * scale)
+
+
+CASES = [
+    convolution(2, (40, 33), (9, 11), 3, pad=1, bias=True),
+    convolution(1, (32, 48), (12, 40), 3, stride=2, pad=1),
+    convolution(1, (33, 16), (7, 7), 3, pad=1),
+    convolution(1, (64, 40), (15, 33), 3, pad=2, dilation=2),
+    convolution(2, (24, 32), (10, 17), 5, bias=True),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_convolutions(number: int) -> None:
+    """Lines of all lengths, with borders and without, at each place or each second one; in the
+    blocks that are chosen and in others."""
+    case, r = CASES[number], random.Random(number)
+    schedule = chosen(case)
+    assert from_json(to_json(schedule)) == schedule
+    check(case, schedule)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    blocks = itertools.product((0, 1, 3, 5), (0, 32), (0, 8, 20), (0, 1))
+    others = [
+        replace(schedule, row_block=rows, lane_block=lanes, depth_block=deep, lanes_first=first)
+        for rows, lanes, deep, first in blocks
+    ]
+    given = ({}, SMALL, case.constant)
+    possible = [s for s in others if not isinstance(plan_of(form, s, *given), str)]
+    assert len(possible) >= 2
+    for s in r.sample(possible, 2):
+        check(case, s)
+
+
+def test_channels_that_are_side_by_side() -> None:
+    """Images with the channels last, whose words are read along them."""
+    n, y, x = index("n", 2), index("y", 9), index("x", 20)
+    o, c, p, q = index("o", 40), index("c", 36), index("p", 3), index("q", 3)
+    image, weight = tensor("x", 2, 11, 22, 36), tensor("w", 40, 36, 3, 3)
+    read = at(image, n, binary("add", y, p), binary("add", x, q), c)
+    made = summed(
+        at(tensor("y", 2, 9, 20, 40), n, y, x, o),
+        (n, y, x, o),
+        (c, p, q),
+        binary("mul", read, at(weight, o, c, p, q)),
+    )
+    case = Case(made, (image, weight), frozenset([weight]))
+    schedule = chosen(case)
+    check(case, schedule)
+    check(case, replace(schedule, row_block=3, depth_block=12))
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, -3.4e38])
+def test_numbers_that_are_no_sums_of_parts(value: float) -> None:
+    """They reach the results that they are factors of, and no others; those of an item before are
+    forgotten."""
+    case = CASES[0]
+    image, weight, _ = case.inputs
+    schedule = replace(chosen(case), row_block=3)
+    for tensor_of, place in ((image, (0, 3, 4, 5)), (weight, (7, 3, 1, 1))):
+        arrays = case.arrays(2)
+        arrays[tensor_of][place] = value
+        arrays[image][1] = 1.0
+        check(case, schedule, arrays)
+
+
+def test_the_rows_of_a_tile() -> None:
+    """Two parts of a line that are as long as each other, or two short lines."""
+    assert heights(1, 28) == (14, 14) and heights(1, 33 - 16) == (9, 8)
+    assert heights(1, 16) == (16,) and heights(2, 7) == (7, 7)
+
+
+def test_what_cannot_be_done_so_is_refused() -> None:
+    case = CASES[0]
+    schedule = chosen(case)
+    doubles = matmul(64, 64, 64, dtype=DType.FLOAT64)
+    wrong = [
+        (case, replace(schedule, row=99)),
+        (case, replace(schedule, depth=schedule.depth + 1)),
+        (case, replace(schedule, row_block=2)),
+        (case, replace(schedule, vector="left" if schedule.vector == "right" else "right")),
+        (doubles, schedule),
+        (matmul(64, 64, 64), schedule),
+    ]
+    for of, s in wrong:
+        with pytest.raises(Error, match="E0807"):
+            follow(of.kernel, s, {}, SMALL, of.constant)
+
+
+def test_it_is_chosen_where_fewer_products_take_longer() -> None:
+    for case, kind in (
+        (convolution(1, (64, 192), (27, 27), 5, pad=2), MatrixWindow),
+        (convolution(1, (64, 64), (56, 56), 3, pad=1), Winograd),
+    ):
+        assert isinstance(choose(case.kernel, {}, TARGET, case.constant), kind)
