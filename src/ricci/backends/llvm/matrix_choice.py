@@ -24,8 +24,9 @@ _TILE = 2 * LANES
 _NEAR = 0.5
 """The part of the first cache that a panel of rows may fill while columns pass by: matrices that
 come from the second one take longer than products."""
-_ROOM = 0.7
-"""The part of the second cache that a chunk may fill with matrices and sums."""
+_ROOM, _MOST_HELD = 0.7, 5 << 17
+"""The part of the second cache that a chunk may fill with matrices and sums, and bytes, at most:
+each thread takes them, beside what is between kernels."""
 SLOWED = 1.3
 """How many times as long as counted products take: the clock is slower meanwhile, and matrices come
 from the second cache."""
@@ -133,6 +134,11 @@ def plan_of(
     )  # fmt: skip
 
 
+def room(target: Target) -> float:
+    """Bytes that a chunk may fill."""
+    return min(_ROOM * target.l2, _MOST_HELD)
+
+
 def _most_depth(m: MatrixProduct, target: Target) -> int:
     """Values of k of a block."""
     step = int(_NEAR * target.l1) // (_TILE // LANES * max(m.rows, m.columns) * MATRIX)
@@ -232,7 +238,7 @@ class _Costs:
             )
         )
         taken += 4 * rows * columns * (self.blocks > 1)
-        return taken <= _ROOM * self.target.l2
+        return taken <= room(self.target)
 
     def until_done(self, row_block: int, lane_block: int) -> float:
         """Cycles until all cores have done all chunks of a size."""

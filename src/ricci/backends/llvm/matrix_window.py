@@ -31,6 +31,7 @@ from .matrix_choice import (
     TURN,
     matrices_for,
     may_multiply,
+    room,
 )
 from .packing import Depth
 from .schedule import MatrixWindow, Side
@@ -47,8 +48,6 @@ from .window_plan import (
     overlaps,
 )
 
-_ROOM = 0.75
-"""The part of the second cache that an item may fill."""
 _SLOWED = 1.25
 """How many times as long as counted it takes, beside what panels by matrices take: rows and columns
 both come from the second cache."""
@@ -242,7 +241,7 @@ def _ways(
                             side, numbers[row], numbers[depth], down, right, deep, int(lanes_first)
                         )
                         w = plan_of(form, s, strides, target, constant)
-                        if not isinstance(w, str) and bytes_of(w) <= _ROOM * target.l2:
+                        if not isinstance(w, str) and bytes_of(w) <= room(target):
                             yield s, w
 
 
