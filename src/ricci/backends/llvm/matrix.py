@@ -103,6 +103,9 @@ class MatrixTile:
     c_row: int
     rows: Rows
     b_row: int = 0
+    runs: int = 0
+    """Of real elements, how many of the loops around the steps are around a run of them: the sums
+    of each are added to those of others in memory, as long sums lose fewer bits so."""
 
     @property
     def name(self) -> str:
@@ -176,37 +179,98 @@ class _Writer:
             f"define internal void @{t.name}(ptr noalias readonly %a, ptr noalias readonly %b, "
             "i64 %n, ptr noalias %c, i1 %first) noinline {"
         )
-        self._add("entry:", "br i1 %first, label %zero, label %more", "zero:")
-        for cell in self.cells:
-            self._add(f"call void @llvm.x86.tilezero(i8 {self._sum(cell)})")
-        self._add("br label %begin", "more:")
-        for cell in self.cells:
-            self._move("tileloadd64", self._sum(cell), *self._result(cell))
-        self._add("br label %begin", "begin:")
-        self._loop(0, "begin", "%a", "%b")
-        for cell in self.cells:
-            self._move("tilestored64", self._sum(cell), *self._result(cell))
+        self._add("entry:")
+        if t.matrices.is_real:
+            self._add(f"%t = alloca [{4 * MATRIX} x i8], align 64")
+            self._outside(0, "entry", "%a", "%b", "%first")
+        else:
+            self._add("br i1 %first, label %zero, label %more", "zero:")
+            self._zero()
+            self._add("br label %begin", "more:")
+            for cell in self.cells:
+                self._move("tileloadd64", self._sum(cell), *self._result(cell))
+            self._add("br label %begin", "begin:")
+            self._loop(0, "begin", "%a", "%b")
+            self._store("%c")
         self._add("ret void")
         return "\n".join([head, *self.lines, "}", ""])
 
-    def _loop(self, level: int, before: str, a: str, b: str) -> str:
-        """The loops from a level on, the last of which are the steps; gives where the columns are
-        after them."""
-        t, n = self.tile, level
-        is_steps = level == len(t.rows.loops)
-        count, a_step = ("%n", t.rows.step) if is_steps else t.rows.loops[level]
+    def _zero(self) -> None:
+        for cell in self.cells:
+            self._add(f"call void @llvm.x86.tilezero(i8 {self._sum(cell)})")
+
+    def _store(self, to: str) -> None:
+        """Store the sums as results, or side by side."""
+        for number, cell in enumerate(self.cells):
+            base, offset, row = self._result(cell)
+            if to != base:
+                offset, row = number * MATRIX, LINE_OF_MATRIX
+            self._move("tilestored64", self._sum(cell), to, offset, row)
+
+    def _outside(self, level: int, before: str, a: str, b: str, first: str) -> tuple[str, str]:
+        """The loops around runs; gives where the columns are after them, and the last block."""
+        if level == self.tile.runs:
+            self._add(f"br label %run{level}", f"run{level}:")
+            self._zero()
+            after = self._loop(level, f"run{level}", a, b)
+            return after, self._finish(first)
+        n = level
+        count, a_step = self.tile.rows.loops[level]
+        self._enter(n, str(count), before, a, b)
+        self._add(
+            f"%here{n} = icmp eq i64 %left{n}, {count}", f"%first{n} = and i1 {first}, %here{n}"
+        )
+        after, _ = self._outside(level + 1, f"k{n}", f"%a{n}", f"%b{n}", f"%first{n}")
+        return self._leave(n, f"getelementptr i8, ptr {after}, i64 0", a_step), f"done{n}"
+
+    def _finish(self, first: str) -> str:
+        """Store the sums of a run, or add them to what there is; gives the last block."""
+        t = self.tile
+        self._add(f"br i1 {first}, label %alone, label %beside", "alone:")
+        self._store("%c")
+        self._add("br label %stored", "beside:")
+        self._store("%t")
+        self._add("br label %rows")
+        before = "beside"
+        vector = f"<{LANES} x float>"
+        for at, height in enumerate(t.heights):
+            name = f"rows{at}" if at else "rows"
+            self._add(f"{name}:", f"%r{at} = phi i64 [ 0, %{before} ], [ %r{at}.next, %{name} ]")
+            for j in range(t.vectors):
+                cell = (at, j)
+                _, offset, row = self._result(cell)
+                x = f"%x{at}.{j}"
+                self._add(
+                    f"{x}.b = mul nsw i64 %r{at}, {row}",
+                    f"{x}.c = getelementptr i8, ptr %c, i64 {x}.b",
+                    f"{x}.p = getelementptr i8, ptr {x}.c, i64 {offset}",
+                    f"{x}.t = mul nsw i64 %r{at}, {LINE_OF_MATRIX}",
+                    f"{x}.u = getelementptr i8, ptr %t, i64 {x}.t",
+                    f"{x}.q = getelementptr i8, ptr {x}.u, i64 {self.cells.index(cell) * MATRIX}",
+                    f"{x}.old = load {vector}, ptr {x}.p, align 4",
+                    f"{x}.new = load {vector}, ptr {x}.q, align 64",
+                    f"{x} = fadd {vector} {x}.old, {x}.new",
+                    f"store {vector} {x}, ptr {x}.p, align 4",
+                )
+            then = f"rows{at + 1}" if at + 1 < len(t.heights) else "stored"
+            self._add(
+                f"%r{at}.next = add nuw nsw i64 %r{at}, 1",
+                f"%r{at}.more = icmp slt i64 %r{at}.next, {height}",
+                f"br i1 %r{at}.more, label %{name}, label %{then}",
+            )
+            before = name
+        self._add("stored:")
+        return "stored"
+
+    def _enter(self, n: int, count: str, before: str, a: str, b: str) -> None:
+        """The head of a loop."""
         self._add(f"br label %k{n}", f"k{n}:")
         self._add(f"%left{n} = phi i64 [ {count}, %{before} ], [ %left{n}.next, %e{n} ]")
         self._add(f"%a{n} = phi ptr [ {a}, %{before} ], [ %a{n}.next, %e{n} ]")
         self._add(f"%b{n} = phi ptr [ {b}, %{before} ], [ %b{n}.next, %e{n} ]")
-        if is_steps:
-            self._step(f"%a{n}", f"%b{n}")
-            b_step = t.b_row * LANES or t.matrices.columns * t.vectors * MATRIX
-            after = f"getelementptr i8, ptr %b{n}, i64 {b_step}"
-        else:
-            after = (
-                f"getelementptr i8, ptr {self._loop(level + 1, f'k{n}', f'%a{n}', f'%b{n}')}, i64 0"
-            )
+
+    def _leave(self, n: int, after: str, a_step: int) -> str:
+        """The end of a loop; gives where the columns are after it."""
         self._add(f"br label %e{n}", f"e{n}:")
         self._add(f"%b{n}.next = {after}")
         self._add(f"%a{n}.next = getelementptr i8, ptr %a{n}, i64 {a_step}")
@@ -214,6 +278,20 @@ class _Writer:
         self._add(f"%again{n} = icmp sgt i64 %left{n}.next, 0")
         self._add(f"br i1 %again{n}, label %k{n}, label %done{n}", f"done{n}:")
         return f"%b{n}.next"
+
+    def _loop(self, level: int, before: str, a: str, b: str) -> str:
+        """The loops from a level on, the last of which are the steps; gives where the columns are
+        after them."""
+        t, n = self.tile, level
+        if level < len(t.rows.loops):
+            count, a_step = t.rows.loops[level]
+            self._enter(n, str(count), before, a, b)
+            after = self._loop(level + 1, f"k{n}", f"%a{n}", f"%b{n}")
+            return self._leave(n, f"getelementptr i8, ptr {after}, i64 0", a_step)
+        self._enter(n, "%n", before, a, b)
+        self._step(f"%a{n}", f"%b{n}")
+        b_step = t.b_row * LANES or t.matrices.columns * t.vectors * MATRIX
+        return self._leave(n, f"getelementptr i8, ptr %b{n}, i64 {b_step}", t.rows.step)
 
     def _add(self, *lines: str) -> None:
         self.lines += [x if x.endswith(":") else f"  {x}" for x in lines]

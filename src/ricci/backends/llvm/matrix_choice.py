@@ -34,7 +34,7 @@ ARRANGE, TURN, _COPY = 0.7, 1.1, 0.1
 """Cycles to arrange an element in parts; of rows that are turned round; and to copy a word."""
 FROM_AFAR = 0.3
 """More of what comes from beyond the caches of a core."""
-CALL, SUMS, _AGAIN = 60.0, 18.0, 10.0
+CALL, SUMS, AGAIN = 60.0, 18.0, 30.0
 """Cycles to call a tile, to store a matrix of sums, and to add to what there is."""
 LOAD, _LEAST = 8.0, 8
 """Cycles to load a matrix, and rows for as many of which a product takes as many cycles, at least.
@@ -264,7 +264,7 @@ class _Costs:
             a_loads * rows / LANES * max(columns / plan.panel, 1.0)
             + b_loads * right * max(rows / plan.rows, 1.0)
         )
-        sums = rows / LANES * right * (SUMS * self.blocks + _AGAIN * (self.blocks - 1))
+        sums = rows / LANES * right * (SUMS * self.blocks + AGAIN * (self.blocks - 1))
         return (
             50.0
             + max(products, 1.1 * loads) * self.steps

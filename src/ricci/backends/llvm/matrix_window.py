@@ -21,6 +21,7 @@ from .emit_access import extent_of
 from .kernels import Strides
 from .matrix import LANES, MATRIX, MatrixProduct, matrices_of
 from .matrix_choice import (
+    AGAIN,
     ARRANGE,
     CALL,
     CLAIM,
@@ -51,6 +52,8 @@ from .window_plan import (
 _SLOWED = 1.25
 """How many times as long as counted it takes, beside what panels by matrices take: rows and columns
 both come from the second cache."""
+_RUN = 4
+"""Steps of a run, at least: the sums of each go to memory and back."""
 _MOST_BLOCKS = 16
 """Blocks of an index that are worth a try."""
 
@@ -271,6 +274,15 @@ def sums_of(w: WindowPlan) -> int:
     return rows * -(-w.length(w.lane) // w.plan.panel) * w.plan.panel
 
 
+def runs_of(w: WindowPlan, steps: int) -> int:
+    """How many of the loops around so many steps are around a run of them."""
+    outside = len(w.loops) - 1
+    while outside and steps < _RUN:
+        outside -= 1
+        steps *= extent_of(w.loops[outside])
+    return outside
+
+
 def bytes_of(w: WindowPlan) -> int:
     """Bytes of all that an item fills."""
     return sum(arranged_bytes(w)) + 4 * (w.rows.elements + sums_of(w))
@@ -322,7 +334,12 @@ def _tiles(w: WindowPlan, m: MatrixProduct, strides: Strides) -> float:
             products = SLOWED * len(m.products) * wide * sum(max(h, 8) for h in high)
             loads = LOAD * (a_loads * len(high) + b_loads * wide)
             steps = blocks * size(w.loops[:-1]) * -(-w.cut.length // m.depth)
-            tile = max(products, 1.1 * loads) * steps + blocks * (CALL + SUMS * len(high) * wide)
+            runs = blocks * size(w.loops[: runs_of(w, -(-w.cut.length // m.depth))])
+            tile = (
+                max(products, 1.1 * loads) * steps
+                + blocks * CALL
+                + runs * (SUMS + AGAIN) * len(high) * wide
+            )
             cycles += times * tile
     tiles = lines / w.lines * (lanes / min(lanes, plan.panel))
     each = storing(replace(plan, ragged=True), strides) / 2

@@ -22,7 +22,7 @@ from .matrix import (
     write_tile,
 )
 from .matrix_parts import Arranging, Kind
-from .matrix_window import arranged_bytes, heights, pixels_of, sums_of
+from .matrix_window import arranged_bytes, heights, pixels_of, runs_of, sums_of
 from .nest_stream import FENCE
 from .target import Target
 from .window_box import flat_number
@@ -198,7 +198,9 @@ class MatrixWindowWriter(WindowWriter):
                 points *= extent_of(index)
             each = points * m.columns * steps * MATRIX // LANES
             v = self._byte(self.matrix_columns, times(b, at.lane, each))
-            tile = MatrixTile(m, high, matrices_of(wide), plan.panel, self._rows(lines, high))
+            where = self._rows(lines, high)
+            runs = runs_of(w, steps)
+            tile = MatrixTile(m, high, matrices_of(wide), plan.panel, where, runs=runs)
             self.matrix_tiles[tile.name] = tile
             if len(self.heights) > 1:
                 self._configure(high)
