@@ -175,7 +175,9 @@ def machine_of(target: Target) -> Machine:
     """What passes know of a target. Integers that it does not multiply cost a conversion where they
     are read."""
     factors = DType.INT8 if _has_vnni(target) or _has_dotprod(target) else DType.INT16
-    return Machine(factors, target.shared, target.cores, target.winograd)
+    # matrices do all products of windows that are apart sooner than others do fewer of them
+    fewer = target.winograd and not (target.matrices and target.in_parts)
+    return Machine(factors, target.shared, target.cores, fewer)
 
 
 def _has_vnni(target: Target) -> bool:
