@@ -54,6 +54,32 @@ def test_an_object_refuses_a_processor_that_lacks_its_instructions(
     assert failed.value.code == CODES["PROCESSOR"][0]
 
 
+ANSWERS = {"B8 00000000 C3": True, "B8 FFFFFFFF C3": False}
+"""What asks a system for registers, as code that returns: with what it asks for, or an error."""
+
+
+@pytest.mark.parametrize("code", ANSWERS)
+def test_registers_of_matrices_are_asked_for(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object refuses a processor whose system does not keep them, and other systems."""
+    target = replace(named("x86-64-v4-amx"), triple="x86_64-unknown-linux-gnu")
+    assert {"amx-tile", "amx-bf16", "amx-int8"} <= {
+        n for n in standalone_check._BITS if target.has(n)
+    }
+    monkeypatch.setattr(standalone_check, "_ASK", code)
+    monkeypatch.setattr(standalone_check, "_BITS", {})
+    monkeypatch.setattr(standalone_check, "_KEPT", {})
+    monkeypatch.setattr(standalone_check, "is_checked", lambda target: True)
+    elsewhere = replace(target, triple="x86_64-pc-windows-msvc")
+    for asked, expected in ((target, ANSWERS[code]), (elsewhere, False)):
+        text = standalone_check.check_text(asked).replace("$P$", "tested")
+        assert "_ask" in text
+        if platform.machine() in ("x86_64", "AMD64"):
+            source = text.replace("internal i1 @runs_here", "i1 @runs_here")
+            library = Library([compile_object(source, this_machine())], this_machine())
+            runs_here = ctypes.CFUNCTYPE(ctypes.c_bool)(library.address("runs_here"))
+            assert runs_here() == expected
+
+
 LINUX = """
 define i64 @getauxval(i64 %word) {{
   %first = icmp eq i64 %word, 16

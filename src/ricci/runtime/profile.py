@@ -38,8 +38,9 @@ class KernelProfile:
     that it writes, with dtypes and shapes, those without a name in the scope of the variables that
     the kernel reads; `code` is the kind of its native code: "contraction", "window", "winograd" or
     "dots" (sums of products by register tiles, by overlapping windows, by fewer products, and of
-    few rows), "nest" (loops) or "group" (several kernels, row by row). `shape` says how many
-    results there are and of how many terms each.
+    few rows), "matrices" or "matrix window" (the first two by matrices in registers), "nest"
+    (loops) or "group" (several kernels, row by row). `shape` says how many results there are and of
+    how many terms each.
 
     `runs` is how often it runs in a call, 0 in a branch that is not taken; `seconds` is the time of
     a run and `share` that of all its runs in the sum over kernels. `operations` and

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from ...ir.nodes import Tensor
 from ...records import replace
 from .contraction_form import Form, Operand
@@ -51,18 +53,13 @@ def scheduled_matrices(
     """The plan of a schedule by matrices; `Error` E0807 if a kernel cannot be computed so."""
     s, name = schedule, form.kernel.name
     form = in_runs(form, strides)
-    broadcast, vector = form.left, form.right
-    if s.vector == "left":
-        broadcast, vector = vector, broadcast
+    broadcast, vector = _sides(form, s)
     if not (may_multiply(form, target) and (form.words is None or s.vector == "right")):
         raise impossible("no matrices of such elements are multiplied", name)
     if not (s.row_block and s.lane_block and s.block):
         raise impossible("a block is 0", name)
     depth = _depth(form, s)
-    operands = ((broadcast, s.broadcast_source, False), (vector, s.vector_source, True))
-    for operand, source, is_vector in operands:
-        if source not in {"packed", *sources_for(operand, depth, strides, constant, is_vector)}:
-            raise impossible(_why_not(operand, form, source), name)
+    _check_sources(form, s, lambda o, v: sources_for(o, depth, strides, constant, v))
     m = matrices_for(form, broadcast, vector)
     sources = s.broadcast_source, s.vector_source
     plan = plan_of(form, broadcast, vector, sources, depth, m, strides, target)
@@ -84,9 +81,7 @@ def scheduled_plan(
     """The plan of a schedule; `Error` E0807 if a kernel cannot be computed so."""
     s, name = schedule, form.kernel.name
     form = in_runs(form, strides)
-    broadcast, vector = form.left, form.right
-    if s.vector == "left":
-        broadcast, vector = vector, broadcast
+    broadcast, vector = _sides(form, s)
     if not (0 < s.rows <= MOST_ROWS and 0 < s.vectors <= MOST_VECTORS):
         raise impossible(f"no register tile has {s.rows} rows of {s.vectors} vectors", name)
     if s.rows * s.vectors > MOST_CELLS:
@@ -94,11 +89,7 @@ def scheduled_plan(
     if not (s.row_block and s.lane_block and s.block and s.grain):
         raise impossible("a block or grain is 0", name)
     depth = _depth(form, s)
-    operands = ((broadcast, s.broadcast_source, False), (vector, s.vector_source, True))
-    for operand, source, is_vector in operands:
-        allowed = {"packed", *sources_of(operand, depth, strides, constant, is_vector)}
-        if source not in allowed:
-            raise impossible(_why_not(operand, form, source), name)
+    _check_sources(form, s, lambda o, v: sources_of(o, depth, strides, constant, v))
     lanes = target.lanes(form.dtype)
     panel = s.vectors * lanes
     bytes_of = form.dtype.numpy().itemsize
@@ -113,6 +104,24 @@ def scheduled_plan(
     )  # fmt: skip
     deep = plan.run > 0 and may_be_deep(form, broadcast, s.broadcast_source, depth, target)
     return _with_grain(replace(plan, is_deep=deep), s.grain)
+
+
+def _sides(form: Form, schedule: Contraction | Matrices) -> tuple[Operand, Operand]:
+    """The operands of the rows and of the columns."""
+    sides = form.left, form.right
+    return sides if schedule.vector == "right" else sides[::-1]
+
+
+def _check_sources(
+    form: Form,
+    s: Contraction | Matrices,
+    allowed: Callable[[Operand, bool], Iterable[Source]],
+) -> None:
+    """Raise E0807 for an operand that cannot be read as a schedule says."""
+    named = (s.broadcast_source, s.vector_source)
+    for operand, source, is_vector in zip(_sides(form, s), named, (False, True), strict=True):
+        if source not in {"packed", *allowed(operand, is_vector)}:
+            raise impossible(_why_not(operand, form, source), form.kernel.name)
 
 
 def _with_grain(plan: Plan, wanted: int) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .builder import Builder
 from .contraction_ahead import ColumnsAhead, asks_for_columns
@@ -277,20 +277,31 @@ class ContractionWriter:
 
     def _block_body(self, block: Block, first: str, last: str) -> None:
         """All tiles of a chunk for one block of k."""
-        b, plan = self.b, self.plan
+        b = self.b
         self._pack(block)
+        for row, rows in self._row_panels():
+            self._row_of_tiles(row, rows, block, first, last)
+        if self.gathers:
+            with b.when(last):
+                self._last_rows()
+
+    def _row_panels(self, before: Callable[[int], None] | None = None) -> Iterator[tuple[str, int]]:
+        """Loops over the panels of a chunk's rows: where one begins, and how many it has; and what
+        is done before panels of a size."""
+        b, plan = self.b, self.plan
         full = multiple(b, self.row_count, plan.rows)
         if plan.broadcast.extent >= plan.rows:
+            if before is not None:
+                before(plan.rows)
             with b.loop("0", full, plan.rows) as loop:
-                self._row_of_tiles(loop.index, plan.rows, block, first, last)
+                yield loop.index, plan.rows
         rest = plan.broadcast.extent % plan.rows
         if rest:
             some = b.pure(f"icmp slt i64 {full}, {self.row_count}", full, self.row_count)
             with b.when(some):
-                self._row_of_tiles(full, rest, block, first, last)
-        if self.gathers:
-            with b.when(last):
-                self._last_rows()
+                if before is not None:
+                    before(rest)
+                yield full, rest
 
     def _last_rows(self) -> None:
         """The results of the rows of a chunk that are left beyond whole vectors."""

@@ -10,7 +10,7 @@ be infinite: that a panel has such an element is told by a number that is not ze
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from ...dtypes import DType
@@ -62,8 +62,20 @@ class Arranging:
         return b.op(f"call i32 @{self.name}(ptr {at}, i64 {points}, ptr {to})")
 
 
-def write(arranging: Arranging, m: MatrixProduct) -> tuple[str, set[str]]:
-    """The function, and the declarations of what it uses."""
+def write(arranging: Iterable[Arranging], m: MatrixProduct) -> tuple[str, set[str]]:
+    """The functions, and the declarations of what they use."""
+    text, declarations, turns = "", set[str](), False
+    for each in arranging:
+        function, declared = _write(each, m)
+        text += function
+        declarations |= declared
+        turns |= each.kind == "turned"
+    if turns:
+        text += transpose.write_square(DType.FLOAT32, LANES, LANES, LANES, _SQUARE)
+    return text, declarations
+
+
+def _write(arranging: Arranging, m: MatrixProduct) -> tuple[str, set[str]]:
     b = Builder(
         arranging.name,
         "ptr noalias readonly %from, i64 %points, ptr noalias %to",
@@ -73,11 +85,6 @@ def write(arranging: Arranging, m: MatrixProduct) -> tuple[str, set[str]]:
     writer = _Writer(b, arranging, m)
     writer.write()
     return b.text(), b.declarations
-
-
-def write_square() -> str:
-    """The function by which rows that were arranged as columns are turned round."""
-    return transpose.write_square(DType.FLOAT32, LANES, LANES, LANES, _SQUARE)
 
 
 class _Writer:

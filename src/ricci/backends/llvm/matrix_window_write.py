@@ -69,14 +69,10 @@ class MatrixWindowWriter(WindowWriter):
             text += write_tile(tile)
         for high in sorted({t.heights for t in self.matrix_tiles.values()}):
             text += configuration(high)[1]
-        for arranging in self.arranging.values():
-            function, declared = matrix_parts.write(arranging, self.matrices)
-            text += function
-            self.b.declarations |= declared
-        if any(a.kind == "turned" for a in self.arranging.values()):
-            text += matrix_parts.write_square()
+        function, declared = matrix_parts.write(self.arranging.values(), self.matrices)
+        self.b.declarations |= declared
         self.b.declarations |= declarations(self.matrices)
-        return text
+        return text + function
 
     # ------------------------------------------------------------------ kernel
 

@@ -7,12 +7,10 @@ an element of the block is no sum of parts, multiply-adds compute the block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from ...records import replace
 from . import matrix_parts
 from .contraction_plan import Plan
-from .contraction_space import multiple, product, times
+from .contraction_space import product, times
 from .contraction_write import ContractionWriter
 from .emit import Frame
 from .kernels import KernelCode, Strides
@@ -74,14 +72,10 @@ class MatrixWriter(ContractionWriter):
             text += write_tile(tile)
         for rows in sorted(self._heights()):
             text += configuration(heights_of(rows))[1]
-        for arranging in self.arranging.values():
-            function, declared = matrix_parts.write(arranging, self.matrices)
-            text += function
-            self.b.declarations |= declared
-        if any(a.kind == "turned" for a in self.arranging.values()):
-            text += matrix_parts.write_square()
+        function, declared = matrix_parts.write(self.arranging.values(), self.matrices)
+        self.b.declarations |= declared
         self.b.declarations |= declarations(self.matrices)
-        return text
+        return text + function
 
     def _heights(self) -> set[int]:
         """How many rows tiles have."""
@@ -130,24 +124,6 @@ class MatrixWriter(ContractionWriter):
     def _odd_at(self) -> str:
         """Where it is that a block has elements which are no sums of parts."""
         return self.b.reserve("alloca i32, align 4")
-
-    def _row_panels(self, before: Callable[[int], None] | None = None) -> Iterator[tuple[str, int]]:
-        """Loops over the panels of a chunk's rows: where one begins, and how many it has; and what
-        is done before panels of a size."""
-        b, plan = self.b, self.plan
-        full = multiple(b, self.row_count, plan.rows)
-        if plan.broadcast.extent >= plan.rows:
-            if before is not None:
-                before(plan.rows)
-            with b.loop("0", full, plan.rows) as loop:
-                yield loop.index, plan.rows
-        rest = plan.broadcast.extent % plan.rows
-        if rest:
-            some = b.pure(f"icmp slt i64 {full}, {self.row_count}", full, self.row_count)
-            with b.when(some):
-                if before is not None:
-                    before(rest)
-                yield full, rest
 
     def _matrices_of_rows(self, row: str) -> str:
         each = self.matrices.rows * MATRIX // LANES
