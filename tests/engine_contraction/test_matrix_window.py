@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm.contraction import follow, form_of
+from ricci.backends.llvm.contraction_words import find_words, with_strides, with_views
 from ricci.backends.llvm.kernels import choose
 from ricci.backends.llvm.matrix_window import choose_matrix_window, heights, plan_of
 from ricci.backends.llvm.schedule import MatrixWindow, Winograd, from_json, to_json
 from ricci.diagnostics import Error
 from ricci.dtypes import DType
+from ricci.ir.nodes import Cast, Index, Skip, Subscript
 
 from .cases import Case, at, binary, convolution, index, matmul, summed, tensor
 from .oracle import reduce
@@ -90,6 +92,40 @@ def test_channels_that_are_side_by_side() -> None:
     schedule = chosen(case)
     check(case, schedule)
     check(case, replace(schedule, row_block=3, depth_block=12))
+
+
+@pytest.mark.parametrize(("kind", "border"), [("int8", 0), ("uint8", 1)])
+def test_words_of_integers_are_exact(kind: str, border: int) -> None:
+    n, y, x = index("n", 2), index("y", 9), index("x", 20)
+    o, c, p, q = index("o", 40), index("c", 36), index("p", 3), index("q", 3)
+    size = (2, 11 - 2 * border, 22 - 2 * border, 36)
+    image = tensor("x<100", *size, dtype=DType(kind))
+    weight = tensor("w<100", 40, 36, 3, 3, dtype=DType.INT8)
+
+    def along(own: Index, inside: Index) -> Subscript:
+        place = binary("sub", binary("add", own, inside), border)
+        return Subscript(place, Skip() if border else None)
+
+    read = Cast(DType.INT32, at(image, n, along(y, p), along(x, q), c))
+    value = binary("mul", read, Cast(DType.INT32, at(weight, o, c, p, q)))
+    result = at(tensor("y", 2, 9, 20, 40, dtype=DType.INT32), n, y, x, o)
+    case = Case(
+        summed(result, (n, y, x, o), (c, p, q), value), (image, weight), frozenset([weight])
+    )
+    form = find_words(case.kernel, {}, SMALL, matrices=True)
+    assert form is not None
+    strides, constant = with_strides(form, {}), with_views(form, case.constant)
+    found = choose_matrix_window(form, strides, SMALL, constant, math.inf)
+    assert found is not None
+    arrays = {t: a.astype(t.dtype.numpy()) for t, a in case.arrays(4).items()}
+    padded = np.pad(arrays[image].astype(np.int64), [(0, 0), *[(border,) * 2] * 2, (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    expected = np.einsum("nyxcpq,ocpq->nyxo", windows, arrays[weight].astype(np.int64))
+    for schedule in (found[1], replace(found[1], row_block=3, depth_block=3)):
+        code = follow(case.kernel, schedule, {}, SMALL, case.constant)
+        assert "@llvm.x86.tdpb" in code.text
+        for result_of in natives(code, case, arrays):
+            np.testing.assert_array_equal(result_of, expected)
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan, -3.4e38])

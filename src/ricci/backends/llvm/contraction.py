@@ -53,6 +53,8 @@ _ALIKE_FITTED = 0.9
 their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
 _WORDS_PACKED = 1.2
 """How many times as long as estimated it takes if words of small integers are packed."""
+_OF_WORDS = Contraction | Matrices | Window | MatrixWindow
+"""The schedules that products of small integers may have."""
 MOST_SCRATCH = 64 << 20
 """Bytes that a thread may use for packed blocks."""
 
@@ -113,12 +115,12 @@ def follow(
     constant: frozenset[Tensor],
 ) -> KernelCode:
     """The code of a kernel by a schedule; `Error` E0807 if it cannot be computed so."""
-    by_matrices = isinstance(schedule, Matrices)
+    by_matrices = isinstance(schedule, Matrices | MatrixWindow)
     form = form_of(kernel, strides) or find_words(kernel, strides, target, by_matrices)
     if form is None:
         raise impossible("it is not a sum of products", kernel.name)
     strides, constant = with_strides(form, strides), with_views(form, constant)
-    fits = isinstance(schedule, Contraction | Matrices | Window) and schedule.vector == "right"
+    fits = isinstance(schedule, _OF_WORDS) and schedule.vector == "right"
     if form.words is not None and not fits:
         raise impossible("products of small integers have another register tile", kernel.name)
     if isinstance(schedule, Matrices):
@@ -201,7 +203,7 @@ def _is_in_place(plan: Plan) -> bool:
 
 def _choose_words(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> tuple[Form | None, Plan | Window | None]:
+) -> tuple[Form | None, Plan | Window | MatrixWindow | None]:
     """The same of products of small integers."""
     form = find_words(kernel, strides, target)
     if form is None or form.words is None:
@@ -221,9 +223,9 @@ def _choose_words(
     other = find_words(kernel, given[0], target, matrices=True)
     if other is not None and not kernel.again:
         strides, constant = with_strides(other, given[0]), with_views(other, given[1])
-        matrices = choose_matrices(other, strides, target, constant, soonest)
-        if matrices is not None:
-            return other, matrices
+        by_matrices, _ = _choose_matrices(other, strides, target, constant, soonest)
+        if by_matrices is not None:
+            return other, by_matrices
     return form, window or (plan if good else None)
 
 

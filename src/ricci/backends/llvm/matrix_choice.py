@@ -30,7 +30,7 @@ each thread takes them, beside what is between kernels."""
 SLOWED = 1.3
 """How many times as long as counted products take: the clock is slower meanwhile, and matrices come
 from the second cache."""
-ARRANGE, TURN, _COPY = 0.7, 1.1, 0.1
+ARRANGE, TURN, COPY = 0.7, 1.1, 0.1
 """Cycles to arrange an element in parts; of rows that are turned round; and to copy a word."""
 FROM_AFAR = 0.3
 """More of what comes from beyond the caches of a core."""
@@ -209,11 +209,11 @@ class _Costs:
         )
         if self.m.is_real:
             return TURN if is_turned else ARRANGE
-        return 2 * _COPY if is_turned else _COPY
+        return 2 * COPY if is_turned else COPY
 
     def _of_columns(self) -> float:
         whole = self.plan.depth.most % self.m.depth == 0
-        return ARRANGE if self.m.is_real else 0.0 if whole else _COPY
+        return ARRANGE if self.m.is_real else 0.0 if whole else COPY
 
     def _is_far(self, operand: Operand) -> bool:
         """Whether an operand comes from beyond the caches of a core."""

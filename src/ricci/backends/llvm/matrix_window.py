@@ -25,6 +25,7 @@ from .matrix_choice import (
     ARRANGE,
     CALL,
     CLAIM,
+    COPY,
     FROM_AFAR,
     LOAD,
     SLOWED,
@@ -81,9 +82,9 @@ def plan_of(
     broadcast, vector = form.left, form.right
     if s.vector == "left":
         broadcast, vector = vector, broadcast
-    if form.words is not None or not may_multiply(form, target):
+    if not may_multiply(form, target) or (form.words is not None and s.vector == "left"):
         return "no matrices of such elements are multiplied"
-    indices = (*form.kernel.domain, *form.kernel.reduced)
+    indices = (*form.kernel.domain, *form.reduced)
     if max(s.row, s.depth) >= len(indices):
         return "an index is not there"
     row, depth = indices[s.row], indices[s.depth]
@@ -217,13 +218,13 @@ def choose_matrix_window(
 def _ways(
     form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> Iterator[tuple[MatrixWindow, WindowPlan]]:
-    numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.kernel.reduced))}
+    numbers = {i: n for n, i in enumerate((*form.kernel.domain, *form.reduced))}
     sides: list[tuple[Side, Operand, Operand]] = [
         ("left", form.right, form.left),
         ("right", form.left, form.right),
     ]
     steps = flat_form(form.kernel.targets[0], strides).steps
-    for side, broadcast, vector in sides:
+    for side, broadcast, vector in sides[form.words is not None :]:
         lanes = [i for i in vector.indices if extent_of(i) > 1]
         if len(lanes) != 1 or not (is_affine(broadcast) and overlaps(broadcast, form)):
             continue
@@ -236,9 +237,10 @@ def _ways(
         row = min(inside, key=lambda i: steps.get(i, 0))
         first = next(i for i in last_of(broadcast.indices, row) if i not in alone)
         unit = min(2, matrices_of(extent_of(lanes[0]))) * LANES
+        of_step = matrices_for(form, broadcast, vector).depth
         for down in _divisors(extent_of(first), 1):
             for right in _divisors(extent_of(lanes[0]), unit):
-                for deep in _divisors(extent_of(depth), 2 * LANES):
+                for deep in _divisors(extent_of(depth), of_step):
                     for lanes_first in (False, True):
                         s = MatrixWindow(
                             side, numbers[row], numbers[depth], down, right, deep, int(lanes_first)
@@ -304,11 +306,12 @@ def done_in(w: WindowPlan, strides: Strides, target: Target) -> float:
     if w.blocks > 1:
         often = [grain * w.blocks] * 2
     columns, rows = often if w.lanes_first else often[::-1]
-    each = (ARRANGE if pixels.along else TURN) * w.cut.length * pixels.count
+    arrange, turn = (ARRANGE, TURN) if m.is_real else (COPY, 2 * COPY)
+    each = (arrange if pixels.along else turn) * w.cut.length * pixels.count
     each += copying_of(w.rows, strides) + FROM_AFAR * w.cut.length * pixels.count
     cycles = rows * each
     terms = size(w.loops[:-1]) * w.cut.length
-    cycles += columns * (ARRANGE + FROM_AFAR) * terms * w.length(w.lane)
+    cycles += columns * (arrange + FROM_AFAR) * terms * w.length(w.lane)
     cycles += grain * _tiles(w, m, strides)
     chunks, cores = -(-w.items // grain), target.cores
     even = max(w.items / grain / cores, -(-chunks // cores) * (chunks < 8 * cores))

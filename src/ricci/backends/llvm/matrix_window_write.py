@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.nodes import Index
 from ...records import replace
 from . import matrix_parts
+from .contraction_form import size
 from .contraction_sides import aligned, element
 from .contraction_space import chunk_range, plus, times
 from .emit import Place
@@ -139,9 +140,7 @@ class MatrixWindowWriter(WindowWriter):
         """Arrange the columns of an item: panel by panel, those of each place of a window."""
         b, w = self.b, self.w
         self._begin(1)
-        points = 1
-        for index in w.loops[:-1]:
-            points *= extent_of(index)
+        points = size(w.loops[:-1])
         depth = extent_of(w.cut.index)
         steps = -(-w.cut.length // self.matrices.depth)
         for begin, wide in self._lanes():
@@ -164,6 +163,8 @@ class MatrixWindowWriter(WindowWriter):
         b = self.b
         self.arranging[arranging.name] = arranging
         odd = arranging.call(b, at, str(self.w.cut.length), to)
+        if not self.matrices.is_real:
+            return
         known = b.op(f"load i32, ptr {self.odd[side]}, align 4")
         b.line(f"store i32 {b.op(f'or i32 {known}, {odd}')}, ptr {self.odd[side]}, align 4")
 
@@ -172,40 +173,45 @@ class MatrixWindowWriter(WindowWriter):
     def _all_tiles(self, k: Sum) -> None:
         """The tiles of an item for a block of the depth, those of each size one after another."""
         b = self.b
-        known = [b.op(f"load i32, ptr {odd}, align 4") for odd in self.odd]
-        either = b.op(f"or i32 {known[0]}, {known[1]}")
-        self.is_odd = b.op(f"icmp ne i32 {either}, 0")
+        if self.matrices.is_real:
+            known = [b.op(f"load i32, ptr {odd}, align 4") for odd in self.odd]
+            either = b.op(f"or i32 {known[0]}, {known[1]}")
+            self.is_odd = b.op(f"icmp ne i32 {either}, 0")
         self._tiles(k)
 
     def _tile(self, at: At, counts: tuple[int, int, int], k: Sum) -> None:
-        b, w, plan, m = self.b, self.w, self.plan, self.matrices
-        lines, rows, wide = counts
-        high = heights(lines, rows)
-        c = self._sums_of(at, lines)
-        arms = b.branches(self.is_odd)
-        with arms.then():
-            self._multiply_add(at, counts, k, c)
-        with arms.other():
-            pixel = self._pixel(at)
-            a = self._byte(self.matrix_rows, times(b, pixel, LINE_OF_MATRIX))
-            steps = -(-w.cut.length // m.depth)
-            points = 1
-            for index in w.loops[:-1]:
-                points *= extent_of(index)
-            each = points * m.columns * steps * MATRIX // LANES
-            v = self._byte(self.matrix_columns, times(b, at.lane, each))
-            where = self._rows(lines, high)
-            runs = runs_of(w, steps)
-            tile = MatrixTile(m, high, matrices_of(wide), plan.panel, where, runs=runs)
-            self.matrix_tiles[tile.name] = tile
-            if len(self.heights) > 1:
-                self._configure(high)
-            b.line(tile.call(a, v, str(steps), c, k.first))
+        b, wide = self.b, counts[2]
+        c = self._sums_of(at, counts[0])
+        if self.matrices.is_real:
+            arms = b.branches(self.is_odd)
+            with arms.then():
+                self._multiply_add(at, counts, k, c)
+            with arms.other():
+                self._multiply(at, counts, k, c)
+        else:
+            self._multiply(at, counts, k, c)
         if k.last == "true":
             self._results(at, counts[:2], wide, c)
             return
         with b.when(k.last):
             self._results(at, counts[:2], wide, c)
+
+    def _multiply(self, at: At, counts: tuple[int, int, int], k: Sum, c: str) -> None:
+        """The tile by matrices."""
+        b, w, m = self.b, self.w, self.matrices
+        lines, rows, wide = counts
+        high = heights(lines, rows)
+        a = self._byte(self.matrix_rows, times(b, self._pixel(at), LINE_OF_MATRIX))
+        steps = -(-w.cut.length // m.depth)
+        each = size(w.loops[:-1]) * m.columns * steps * MATRIX // LANES
+        v = self._byte(self.matrix_columns, times(b, at.lane, each))
+        runs = runs_of(w, steps) if m.is_real else 0
+        where = self._rows(lines, high)
+        tile = MatrixTile(m, high, matrices_of(wide), self.plan.panel, where, runs=runs)
+        self.matrix_tiles[tile.name] = tile
+        if len(self.heights) > 1:
+            self._configure(high)
+        b.line(tile.call(a, v, str(steps), c, k.first))
 
     def _configure(self, high: tuple[int, ...]) -> None:
         """Say what registers hold for tiles of such matrices of rows."""
