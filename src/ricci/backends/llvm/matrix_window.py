@@ -124,12 +124,12 @@ def _plan(
             return blocks
     assert not (isinstance(down, str) or isinstance(right, str) or isinstance(deep, str))
     cut = deep[0] if deep else equal_blocks(depth, 1)
-    lines, rows = tile_rows(length_of_row := _length(row, down), inner, row, down)
+    lines, rows = _tile(_length(row, down), inner, down)
     given = (fixed, (cut, *down), strides)
     box = staged(form, broadcast, None, LANES, *given)
     plan = Plan(
         form, broadcast, vector, "packed", "prepared", Depth(loops, 0, extent_of(loops[0])), LANES,
-        min(rows, length_of_row), vectors, rows, vectors * LANES,
+        rows, vectors, rows, vectors * LANES,
         is_across(form, vector, LANES, strides),
     )  # fmt: skip
     w = WindowPlan(
@@ -156,10 +156,8 @@ def _length(index: Index, blocks: tuple[Cut, ...]) -> int:
     return next((b.length for b in blocks if b.index is index), extent_of(index))
 
 
-def tile_rows(
-    length: int, inner: list[Index], row: Index, blocks: tuple[Cut, ...]
-) -> tuple[int, int]:
-    """The lines and rows of a tile: of equal parts of a line, or of two short lines."""
+def _tile(length: int, inner: list[Index], blocks: tuple[Cut, ...]) -> tuple[int, int]:
+    """The lines and rows of a tile: of equal parts of a line so long, or of two short lines."""
     if length > LANES or len(inner) < 2:
         return 1, -(-length // -(-length // (2 * LANES)))
     return min(2, _length(inner[-2], blocks)), length

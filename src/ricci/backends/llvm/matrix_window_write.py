@@ -124,12 +124,8 @@ class MatrixWindowWriter(WindowWriter):
         """Copy the box of an item, if that is needed, and arrange it."""
         b, w, pixels = self.b, self.w, self.pixels
         self._copy(w.rows, self.at_rows, block)
-        start = {w.cut.index: Place(times(b, block, w.cut.length))}
         inside = {i: Place("0") for i in (*w.plan.broadcast.indices, *w.loops) if i not in w.fixed}
-        if w.rows.packing is not None:
-            start = {}
-        else:
-            inside |= start
+        start = {w.cut.index: Place(times(b, block, w.cut.length))}
         at = self._at(w.rows, self.at_rows, inside, start)
         kind: Kind = "rows" if pixels.along else "turned"
         arranging = Arranging(kind, pixels.count, pixels.apart)
@@ -171,7 +167,7 @@ class MatrixWindowWriter(WindowWriter):
     # ------------------------------------------------------------------- tiles
 
     def _all_tiles(self, k: Sum) -> None:
-        """The tiles of an item for a block of the depth, those of each size one after another."""
+        """The tiles of an item for a block of the depth."""
         b = self.b
         if self.matrices.is_real:
             known = [b.op(f"load i32, ptr {odd}, align 4") for odd in self.odd]
