@@ -80,7 +80,7 @@ SHAPES = [
 def test_products_that_fill_no_matrix(shape: tuple[int, int, int], left: bool, right: bool) -> None:
     """Rows, columns and k that are no multiples of what matrices hold, stored either way."""
     case = matmul(*shape, left, right)
-    for schedule in schedules(case):
+    for schedule in schedules(case)[::2]:
         check(case, schedule)
     check(case, replace(schedule, row_block=32, lane_block=32, block=32))
 
@@ -103,7 +103,7 @@ def test_random_contractions(seed: int) -> None:
 def test_convolutions_with_borders_and_a_bias() -> None:
     for stride, groups in ((1, 1), (2, 1), (1, 2)):
         case = convolution(2, (12, 40), (9, 11), 3, stride, 1, groups, bias=True)
-        for schedule in schedules(case):
+        for schedule in schedules(case)[stride - 1 :: 2]:
             check(case, schedule)
 
 
@@ -164,7 +164,7 @@ def test_narrow_numbers_are_sums_of_fewer_parts(dtype: DType, products: int) -> 
     case = Case(summed(at(tensor("c", 40, 48), i, j), (i, j), (k,), value), (a, b))
     form = find_form(case.kernel, {})
     assert form is not None
-    for schedule in schedules(case):
+    for schedule in schedules(case)[::2]:
         code = follow(case.kernel, schedule, {}, TARGET, frozenset())
         tile = code.text.partition("define internal void @kernel.matrices.16.16x2")[2]
         assert tile.partition("\n}")[0].count("@llvm.x86.tdpbf16ps") == 4 * products
@@ -230,11 +230,11 @@ def test_integers_are_exact(types: tuple[str, str], instruction: str) -> None:
 
 
 def _of_words(form: Form, case: Case) -> Iterator[Matrices]:
-    for _, plan in ranked_plans(form, {}, TARGET, case.constant):
+    for number, (_, plan) in enumerate(ranked_plans(form, {}, TARGET, case.constant)):
         schedule = schedule_of(plan)
         assert isinstance(schedule, Matrices)
-        yield schedule
-        yield replace(schedule, row_block=32, lane_block=32, block=5)
+        small = replace(schedule, row_block=32, lane_block=32, block=5)
+        yield small if number % 2 else schedule
 
 
 def test_large_products_are_done_so_and_small_ones_are_not() -> None:

@@ -50,7 +50,7 @@ from .window_plan import (
     overlaps,
 )
 
-_SLOWED = 1.25
+_SLOWED = 1.35
 """How many times as long as counted it takes, beside what panels by matrices take: rows and columns
 both come from the second cache."""
 _RUN = 4
