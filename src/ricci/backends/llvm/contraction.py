@@ -123,23 +123,16 @@ def follow(
     fits = isinstance(schedule, _OF_WORDS) and schedule.vector == "right"
     if form.words is not None and not fits:
         raise impossible("products of small integers have another register tile", kernel.name)
+    given = (strides, target, constant)
     if isinstance(schedule, Matrices):
-        plan = scheduled_matrices(form, schedule, strides, target, constant)
+        code = _write_plan(scheduled_matrices(form, schedule, *given), strides, target)
     elif isinstance(schedule, Contraction):
-        plan = scheduled_plan(form, schedule, strides, target, constant)
+        code = _write_plan(scheduled_plan(form, schedule, *given), strides, target)
     else:
-        code = _write(form, schedule, strides, target, constant)
-        if isinstance(schedule, MatrixWindow) and code.scratch > MOST_SCRATCH:
-            raise impossible(_too_much(code), kernel.name)
-        return code
-    code = _write_plan(plan, strides, target)
+        code = _write(form, schedule, *given)
     if code.scratch > MOST_SCRATCH:
-        raise impossible(_too_much(code), kernel.name)
+        raise impossible(f"each thread needs {code.scratch >> 20} MB for its blocks", kernel.name)
     return code
-
-
-def _too_much(code: KernelCode) -> str:
-    return f"each thread needs {code.scratch >> 20} MB for its blocks"
 
 
 def form_of(kernel: Reduce, strides: Strides) -> Form | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from ...dtypes import DType
 from ...ir.loops import Reduce
@@ -83,6 +84,10 @@ class Form:
     reduced: tuple[Index, ...]
     scale: float
     words: Words | None = None
+
+    def sides(self, vector: Literal["left", "right"]) -> tuple[Operand, Operand]:
+        """The operands of rows and of columns, where that of a side fills the vectors."""
+        return (self.left, self.right) if vector == "right" else (self.right, self.left)
 
 
 def size(indices: Iterable[Index]) -> int:

@@ -53,7 +53,7 @@ def scheduled_matrices(
     """The plan of a schedule by matrices; `Error` E0807 if a kernel cannot be computed so."""
     s, name = schedule, form.kernel.name
     form = in_runs(form, strides)
-    broadcast, vector = _sides(form, s)
+    broadcast, vector = form.sides(s.vector)
     if not (may_multiply(form, target) and (form.words is None or s.vector == "right")):
         raise impossible("no matrices of such elements are multiplied", name)
     if not (s.row_block and s.lane_block and s.block):
@@ -81,7 +81,7 @@ def scheduled_plan(
     """The plan of a schedule; `Error` E0807 if a kernel cannot be computed so."""
     s, name = schedule, form.kernel.name
     form = in_runs(form, strides)
-    broadcast, vector = _sides(form, s)
+    broadcast, vector = form.sides(s.vector)
     if not (0 < s.rows <= MOST_ROWS and 0 < s.vectors <= MOST_VECTORS):
         raise impossible(f"no register tile has {s.rows} rows of {s.vectors} vectors", name)
     if s.rows * s.vectors > MOST_CELLS:
@@ -106,12 +106,6 @@ def scheduled_plan(
     return _with_grain(replace(plan, is_deep=deep), s.grain)
 
 
-def _sides(form: Form, schedule: Contraction | Matrices) -> tuple[Operand, Operand]:
-    """The operands of the rows and of the columns."""
-    sides = form.left, form.right
-    return sides if schedule.vector == "right" else sides[::-1]
-
-
 def _check_sources(
     form: Form,
     s: Contraction | Matrices,
@@ -119,7 +113,7 @@ def _check_sources(
 ) -> None:
     """Raise E0807 for an operand that cannot be read as a schedule says."""
     named = (s.broadcast_source, s.vector_source)
-    for operand, source, is_vector in zip(_sides(form, s), named, (False, True), strict=True):
+    for operand, source, is_vector in zip(form.sides(s.vector), named, (False, True), strict=True):
         if source not in {"packed", *allowed(operand, is_vector)}:
             raise impossible(_why_not(operand, form, source), form.kernel.name)
 

@@ -1,4 +1,4 @@
-"""MatrixProduct in registers: the processor multiplies two of them at once, and adds to a third.
+"""Matrices in registers: the processor multiplies two of them at once, and adds to a third.
 
 A matrix has up to 16 rows of 64 bytes. One of sums holds 16 columns of 32 bits; one of factors of
 the rows holds 16 words along k in each row, one of factors of the columns the words of 16 columns
@@ -207,24 +207,25 @@ class _Writer:
                 offset, row = number * MATRIX, LINE_OF_MATRIX
             self._move("tilestored64", self._sum(cell), to, offset, row)
 
-    def _outside(self, level: int, before: str, a: str, b: str, first: str) -> tuple[str, str]:
-        """The loops around runs; gives where the columns are after them, and the last block."""
+    def _outside(self, level: int, before: str, a: str, b: str, first: str) -> str:
+        """The loops around runs; gives where the columns are after them."""
         if level == self.tile.runs:
             self._add(f"br label %run{level}", f"run{level}:")
             self._zero()
             after = self._loop(level, f"run{level}", a, b)
-            return after, self._finish(first)
+            self._finish(first)
+            return after
         n = level
         count, a_step = self.tile.rows.loops[level]
         self._enter(n, str(count), before, a, b)
         self._add(
             f"%here{n} = icmp eq i64 %left{n}, {count}", f"%first{n} = and i1 {first}, %here{n}"
         )
-        after, _ = self._outside(level + 1, f"k{n}", f"%a{n}", f"%b{n}", f"%first{n}")
-        return self._leave(n, f"getelementptr i8, ptr {after}, i64 0", a_step), f"done{n}"
+        after = self._outside(level + 1, f"k{n}", f"%a{n}", f"%b{n}", f"%first{n}")
+        return self._leave(n, f"getelementptr i8, ptr {after}, i64 0", a_step)
 
-    def _finish(self, first: str) -> str:
-        """Store the sums of a run, or add them to what there is; gives the last block."""
+    def _finish(self, first: str) -> None:
+        """Store the sums of a run, or add them to what there is."""
         t = self.tile
         self._add(f"br i1 {first}, label %alone, label %beside", "alone:")
         self._store("%c")
@@ -260,7 +261,6 @@ class _Writer:
             )
             before = name
         self._add("stored:")
-        return "stored"
 
     def _enter(self, n: int, count: str, before: str, a: str, b: str) -> None:
         """The head of a loop."""

@@ -200,7 +200,7 @@ class _Costs:
         self.down = self._down(rows) / rows
         """Cycles of a product, for each row and matrix of columns."""
         self.right = matrices_of(columns) / columns
-        """MatrixProduct of a column."""
+        """Matrices of a column."""
 
     def _of_rows(self, strides: Strides) -> float:
         plan, depth = self.plan, self.plan.depth
@@ -229,14 +229,9 @@ class _Costs:
         plan, m = self.plan, self.m
         steps = -(-plan.depth.most // m.depth)
         taken = (matrices_of(rows) * m.rows + matrices_of(columns) * m.columns) * steps * MATRIX
-        taken += (
-            4
-            * plan.depth.most
-            * (
-                rows * (plan.broadcast_source == "packed")
-                + columns * (plan.vector_source == "packed")
-            )
-        )
+        packed = rows * (plan.broadcast_source == "packed")
+        packed += columns * (plan.vector_source == "packed")
+        taken += 4 * packed * plan.depth.most
         taken += 4 * rows * columns * (self.blocks > 1)
         return taken <= room(self.target)
 

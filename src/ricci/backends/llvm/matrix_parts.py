@@ -17,6 +17,7 @@ from ...dtypes import DType
 from ...records import dataclass
 from . import contraction_transpose as transpose
 from .builder import Builder
+from .contraction_sides import element
 from .contraction_space import minus, plus, prefix_mask, smax, smin, times
 from .emit_memory import prefetch
 from .matrix import LANES, LINE_OF_MATRIX, MATRIX, MatrixProduct, matrices_of
@@ -127,16 +128,16 @@ class _Writer:
     def _ask(self, at: str) -> None:
         """Ask for what comes after an element."""
         if self.asks:
-            prefetch(self.b, self._element(at, self.ahead), 0, 2)
+            prefetch(self.b, element(self.b, "i32", at, self.ahead), 0, 2)
 
     def _step(self, step: str, left: str | None, most: str) -> str:
         """One step, of which so many k are there, or all; gives the largest elements so far."""
         b, m = self.b, self.m
         k = times(b, step, m.depth)
-        to = self._byte("%to", times(b, step, self.parts * self.side * MATRIX))
+        to = element(self.b, "i8", "%to", times(b, step, self.parts * self.side * MATRIX))
         if self.kind == "rows":
-            return self._rows(self._element("%from", k), left, to, most)
-        at = self._element("%from", times(b, k, self.apart))
+            return self._rows(element(self.b, "i32", "%from", k), left, to, most)
+        at = element(self.b, "i32", "%from", times(b, k, self.apart))
         if self.kind == "columns":
             lives = [str(min(self.count - n * LANES, LANES)) for n in range(self.side)]
             return self._pairs(at, left, to, lives, most)
@@ -146,12 +147,12 @@ class _Writer:
             live = str(LANES)
             if self.count % LANES:
                 live = smin(b, minus(b, str(self.count), first), live)
-            here = self._element(at, first)
+            here = element(b, "i32", at, first)
             side.carry([self._pairs(here, left, turned, [live], side.values[0])])
-            place = self._byte(to, times(b, side.index, MATRIX))
+            place = element(self.b, "i8", to, times(b, side.index, MATRIX))
             for part in range(self.parts):
-                source = self._byte(turned, str(part * MATRIX))
-                square = self._byte(place, str(part * self.side * MATRIX))
+                source = element(self.b, "i8", turned, str(part * MATRIX))
+                square = element(self.b, "i8", place, str(part * self.side * MATRIX))
                 b.line(transpose.call_square(source, str(LANES), square, _SQUARE))
         return side.results[0]
 
@@ -162,14 +163,14 @@ class _Writer:
         zeros = b.zeros(LINE_OF_MATRIX * len(lives)) if left is not None else ""
         with b.loop(0, LANES, carried=[(_WORDS, most)]) as pair:
             largest = pair.values[0]
-            here = self._byte(to, times(b, pair.index, LINE_OF_MATRIX))
+            here = element(b, "i8", to, times(b, pair.index, LINE_OF_MATRIX))
             first = times(b, pair.index, count)
             for side, live in enumerate(lives):
                 read = []
                 for n in range(count):
                     k = plus(b, first, str(n))
                     offset = plus(b, times(b, k, self.apart), str(side * LANES))
-                    source = self._element(at, offset)
+                    source = element(self.b, "i32", at, offset)
                     if left is None:
                         self._ask(source)
                     else:
@@ -181,7 +182,9 @@ class _Writer:
                 largest, words = self._words(read, largest)
                 for part, word in enumerate(words):
                     place = str((part * len(lives) + side) * MATRIX)
-                    b.line(f"store {_WORDS} {word}, ptr {self._byte(here, place)}, align 64")
+                    b.line(
+                        f"store {_WORDS} {word}, ptr {element(self.b, 'i8', here, place)}, align 64"
+                    )
             pair.carry([largest])
         return pair.results[0]
 
@@ -199,15 +202,15 @@ class _Writer:
         """A step's k of all rows."""
         b, m = self.b, self.m
         with b.loop(0, self.count, carried=[(_WORDS, most)]) as row:
-            start = self._element(at, times(b, row.index, self.apart))
+            start = element(self.b, "i32", at, times(b, row.index, self.apart))
             read = []
             for k in range(0, m.depth, LANES):
                 live = str(LANES)
                 if left is None:
-                    self._ask(self._element(start, str(k)))
+                    self._ask(element(self.b, "i32", start, str(k)))
                 else:
                     live = smin(b, smax(b, minus(b, left, str(k)), "0"), live)
-                read.append(self._load(self._element(start, str(k)), live))
+                read.append(self._load(element(self.b, "i32", start, str(k)), live))
             largest, words = row.values[0], read
             if m.is_real:
                 largest = self._larger(largest, read)
@@ -216,9 +219,9 @@ class _Writer:
             side = b.pure(f"udiv i64 {row.index}, {LANES}", row.index)
             inside = b.pure(f"urem i64 {row.index}, {LANES}", row.index)
             offset = plus(b, times(b, side, MATRIX), times(b, inside, LINE_OF_MATRIX))
-            here = self._byte(to, offset)
+            here = element(b, "i8", to, offset)
             for part, word in enumerate(words):
-                place = self._byte(here, str(part * self.side * MATRIX))
+                place = element(self.b, "i8", here, str(part * self.side * MATRIX))
                 b.line(f"store {_WORDS} {word}, ptr {place}, align 64")
             row.carry([largest])
         return row.results[0]
@@ -260,13 +263,3 @@ class _Writer:
         mask = prefix_mask(b, LANES, live)
         given = f"ptr {at}, i32 4, {_BITS} {mask}, {_WORDS} zeroinitializer"
         return b.op(f"call {_WORDS} @llvm.masked.load.v{LANES}i32.p0({given})")
-
-    def _byte(self, pointer: str, offset: str) -> str:
-        if offset == "0":
-            return pointer
-        return self.b.pure(f"getelementptr i8, ptr {pointer}, i64 {offset}", pointer, offset)
-
-    def _element(self, pointer: str, offset: str) -> str:
-        if offset == "0":
-            return pointer
-        return self.b.pure(f"getelementptr i32, ptr {pointer}, i64 {offset}", pointer, offset)

@@ -79,9 +79,7 @@ def plan_of(
     form: Form, s: MatrixWindow, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> WindowPlan | str:
     """The plan of a schedule, or why there is none."""
-    broadcast, vector = form.left, form.right
-    if s.vector == "left":
-        broadcast, vector = vector, broadcast
+    broadcast, vector = form.sides(s.vector)
     if not may_multiply(form, target) or (form.words is not None and s.vector == "left"):
         return "no matrices of such elements are multiplied"
     indices = (*form.kernel.domain, *form.reduced)

@@ -85,7 +85,8 @@ class MatrixWindowWriter(WindowWriter):
         self.matrix_rows = b.pure(f"getelementptr i8, ptr %scratch, i64 {c + rows}")
         before = c + rows + arranged_bytes(w)[0]
         self.matrix_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {before}")
-        self.odd = [b.reserve(f"alloca [{n} x i32], align 4") for n in (1, 2)]
+        odd = b.reserve("alloca [2 x i32], align 4")
+        self.odd = [element(b, "i32", odd, str(side)) for side in range(2)]
         if len(self.heights) == 1:
             self._configure(*self.heights)
         begin, end = chunk_range(b, w.items, self.plan.grain)
@@ -145,11 +146,11 @@ class MatrixWindowWriter(WindowWriter):
             zero = At({}, {}, "0", begin)
             start = self._columns(zero, {})
             each = self.matrices.columns * steps * MATRIX
-            to = self._byte(self.matrix_columns, times(b, begin, points * each // LANES))
+            to = element(self.b, "i8", self.matrix_columns, times(b, begin, points * each // LANES))
             with b.loop(0, points) as point:
                 k = plus(b, times(b, point.index, depth), first)
                 at = element(b, self.scalar, start, times(b, k, stride))
-                here = self._byte(to, times(b, point.index, each * matrices_of(wide)))
+                here = element(self.b, "i8", to, times(b, point.index, each * matrices_of(wide)))
                 self._arrange(1, Arranging("columns", stride, stride), at, here)
 
     def _begin(self, side: int) -> None:
@@ -197,10 +198,10 @@ class MatrixWindowWriter(WindowWriter):
         b, w, m = self.b, self.w, self.matrices
         lines, rows, wide = counts
         high = heights(lines, rows)
-        a = self._byte(self.matrix_rows, times(b, self._pixel(at), LINE_OF_MATRIX))
+        a = element(self.b, "i8", self.matrix_rows, times(b, self._pixel(at), LINE_OF_MATRIX))
         steps = -(-w.cut.length // m.depth)
         each = size(w.loops[:-1]) * m.columns * steps * MATRIX // LANES
-        v = self._byte(self.matrix_columns, times(b, at.lane, each))
+        v = element(self.b, "i8", self.matrix_columns, times(b, at.lane, each))
         runs = runs_of(w, steps) if m.is_real else 0
         where = self._rows(lines, high)
         tile = MatrixTile(m, high, matrices_of(wide), self.plan.panel, where, runs=runs)
@@ -261,8 +262,3 @@ class MatrixWindowWriter(WindowWriter):
                 here = element(b, self.scalar, a, offset)
                 there = element(b, self.scalar, c, to)
                 b.line(tile.call(here, v, there, str(loops[0][0]), k.first))
-
-    def _byte(self, pointer: str, offset: str) -> str:
-        if offset == "0":
-            return pointer
-        return self.b.pure(f"getelementptr i8, ptr {pointer}, i64 {offset}", pointer, offset)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ...records import replace
 from . import matrix_parts
 from .contraction_plan import Plan
+from .contraction_sides import element
 from .contraction_space import product, times
 from .contraction_write import ContractionWriter
 from .emit import Frame
@@ -127,17 +128,14 @@ class MatrixWriter(ContractionWriter):
 
     def _matrices_of_rows(self, row: str) -> str:
         each = self.matrices.rows * MATRIX // LANES
-        return self._byte(self.matrix_rows, times(self.b, product(self.b, row, self.steps), each))
+        return element(
+            self.b, "i8", self.matrix_rows, times(self.b, product(self.b, row, self.steps), each)
+        )
 
     def _matrices_of_columns(self, lane: str) -> str:
         each = self.matrices.columns * MATRIX // LANES
         at = times(self.b, product(self.b, lane, self.steps), each)
-        return self._byte(self.matrix_columns, at)
-
-    def _byte(self, pointer: str, offset: str) -> str:
-        if offset == "0":
-            return pointer
-        return self.b.pure(f"getelementptr i8, ptr {pointer}, i64 {offset}", pointer, offset)
+        return element(self.b, "i8", self.matrix_columns, at)
 
     # ------------------------------------------------------------------- tiles
 

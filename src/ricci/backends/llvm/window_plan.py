@@ -210,9 +210,7 @@ def plan_of(
     form: Form, s: Window, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> WindowPlan | str:
     """The plan of a schedule, or why there is none."""
-    broadcast, vector = form.left, form.right
-    if s.vector == "left":
-        broadcast, vector = vector, broadcast
+    broadcast, vector = form.sides(s.vector)
     if not is_affine(broadcast):
         return "an operand is not an element with linear subscripts"
     indices = (*form.kernel.domain, *form.kernel.reduced)
@@ -310,7 +308,7 @@ def _prepared_plan(
         guarded = None
     first = None if guarded is None else guarded.k
     form, loops = _in_stretches(form, flat_form(read, strides).steps, first)
-    broadcast, vector = (form.left, form.right) if s.vector == "right" else (form.right, form.left)
+    broadcast, vector = form.sides(s.vector)
     broadcast = replace(broadcast, indices=last_of(broadcast.indices, row))
     inner = [i for i in broadcast.indices if i not in (*fixed, around and around.index)]
     before = inner[-2] if len(inner) > 1 else None
