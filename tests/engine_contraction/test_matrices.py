@@ -153,6 +153,22 @@ def test_numbers_that_are_no_sums_of_parts(value: float) -> None:
                 np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
 
 
+def test_what_one_block_has_others_do_not_pay_for() -> None:
+    """Blocks of rows behind one with an infinity are done by matrices: without multiply-adds they
+    are as they should be, and that one is not."""
+    case = matmul(64, 32, 70)
+    schedule = replace(schedules(case)[0], vector="right", row_block=32, lane_block=32)
+    code = follow(case.kernel, schedule, {}, TARGET, case.constant)
+    text = "\n".join(x for x in code.text.splitlines() if "call void @kernel.tile." not in x)
+    arrays = case.arrays(6)
+    a, b = case.inputs
+    arrays[a][3, 5] = np.inf
+    expected = arrays[a][32:].astype(np.float64) @ arrays[b].astype(np.float64)
+    for found in natives(replace(code, text=text), case, arrays):
+        np.testing.assert_allclose(found[32:], expected, 1e-5, 1e-5)
+        assert not np.isinf(found[3]).all()
+
+
 @pytest.mark.parametrize(
     ("dtype", "products"), [(DType.FLOAT32, 6), (DType.FLOAT16, 5), (DType.BFLOAT16, 3)]
 )

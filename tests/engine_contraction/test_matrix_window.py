@@ -94,6 +94,19 @@ def test_channels_that_are_side_by_side() -> None:
     check(case, replace(schedule, row_block=3, depth_block=12))
 
 
+def test_filters_of_their_own_for_each_image() -> None:
+    """What the images of a chunk need is not what the one before needed."""
+    n, o, y, x = index("n", 3), index("o", 32), index("y", 6), index("x", 10)
+    c, p, q = index("c", 20), index("p", 3), index("q", 3)
+    image, weight = tensor("x", 3, 20, 8, 12), tensor("w", 3, 32, 20, 3, 3)
+    read = at(image, n, c, binary("add", y, p), binary("add", x, q))
+    value = binary("mul", read, at(weight, n, o, c, p, q))
+    made = summed(at(tensor("y", 3, 32, 6, 10), n, o, y, x), (n, o, y, x), (c, p, q), value)
+    case = Case(made, (image, weight), frozenset([weight]))
+    for first in (0, 1):
+        check(case, replace(chosen(case), lanes_first=first))
+
+
 @pytest.mark.parametrize(("kind", "border"), [("int8", 0), ("uint8", 1)])
 def test_words_of_integers_are_exact(kind: str, border: int) -> None:
     n, y, x = index("n", 2), index("y", 9), index("x", 20)
@@ -140,6 +153,21 @@ def test_numbers_that_are_no_sums_of_parts(value: float) -> None:
         arrays[tensor_of][place] = value
         arrays[image][1] = 1.0
         check(case, schedule, arrays)
+
+
+def test_long_sums_are_added_up_in_parts() -> None:
+    """Of 2304 terms of one sign: a third of the error of a sum of one term after another."""
+    case = convolution(1, (256, 32), (6, 6), 3)
+    arrays = {t: np.abs(a) for t, a in case.arrays(3).items()}
+    image, weight, _ = case.inputs
+    schedule = replace(chosen(case), depth_block=0)
+    expected, plain = reduce(case.kernel, arrays), np.zeros((32, 4, 4), np.float32)
+    for c, p, q in np.ndindex(256, 3, 3):
+        plain += arrays[weight][:, c, p, q, None, None] * arrays[image][0, c, p : p + 4, q : q + 4]
+    limit = np.sqrt(np.mean((plain - expected[0]) ** 2)) / 3
+    code = follow(case.kernel, schedule, {}, SMALL, case.constant)
+    for found in natives(code, case, arrays):
+        assert np.sqrt(np.mean((found - expected) ** 2)) < limit
 
 
 def test_the_rows_of_a_tile() -> None:
