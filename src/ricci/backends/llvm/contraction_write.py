@@ -324,8 +324,14 @@ class ContractionWriter:
         if plan.vector.extent >= plan.panel:
             with b.loop("0", full, plan.panel) as loop:
                 yield loop.index, plan.panel
+        yield from self._last_panel()
+
+    def _last_panel(self) -> Iterator[tuple[str, int]]:
+        """The panel of the columns that are left, if there are any."""
+        b, plan = self.b, self.plan
         rest = plan.vector.extent % plan.panel
         if rest:
+            full = multiple(b, self.lane_count, plan.panel)
             some = b.pure(f"icmp slt i64 {full}, {self.lane_count}", full, self.lane_count)
             with b.when(some):
                 yield full, rest

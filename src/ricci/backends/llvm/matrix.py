@@ -23,7 +23,7 @@ MATRIX = 1024
 """Bytes of a matrix."""
 LINE_OF_MATRIX = 64
 """Bytes of a row."""
-_SUMS, _ROWS, _COLUMNS = 0, 4, 6
+SUMS, ROWS, COLUMNS = 0, 4, 6
 """The first registers of sums, of rows and of columns."""
 _DROPPED = 2
 """The products of parts are added whose numbers have this sum at most."""
@@ -103,6 +103,8 @@ class MatrixTile:
     c_row: int
     rows: Rows
     b_row: int = 0
+    c_next: int = 0
+    """How many elements on the sums of the next of several tiles are, whose columns follow."""
     runs: int = 0
     """Of real elements, how many of the loops around the steps are around a run of them: the sums
     of each are added to those of others in memory, as long sums lose fewer bits so."""
@@ -112,10 +114,16 @@ class MatrixTile:
         place = f".by{self.b_row}" if self.b_row else ""
         return f"kernel.matrices.{_of(self.heights)}x{self.vectors}{place}"
 
-    def call(self, a: str, b: str, steps: str, c: str, first: str) -> str:
-        """The call, with so many steps of `MatrixProduct.depth` values of k inside the loops; what
-        `c` holds is added if not `first`."""
-        return f"call void @{self.name}(ptr {a}, ptr {b}, i64 {steps}, ptr {c}, i1 {first})"
+    @property
+    def down(self) -> int:
+        """Rows of all its matrices."""
+        return sum(self.heights)
+
+    def call(self, a: str, b: str, steps: str, c: str, first: str, count: str = "1") -> str:
+        """The call for so many tiles side by side, with so many steps of `MatrixProduct.depth`
+        values of k inside the loops; what `c` holds is added if not `first`."""
+        given = f"ptr {a}, ptr {b}, i64 {steps}, ptr {c}, i64 {count}, i1 {first}"
+        return f"call void @{self.name}({given})"
 
 
 def heights_of(rows: int) -> tuple[int, ...]:
@@ -159,173 +167,3 @@ def declarations(matrices: MatrixProduct) -> set[str]:
         "declare void @llvm.x86.tilestored64(i8, ptr, i64)",
         f"declare void @llvm.x86.{matrices.instruction}(i8, i8, i8)",
     }
-
-
-def write_tile(tile: MatrixTile) -> str:
-    """The function that `MatrixTile.call` calls."""
-    return _Writer(tile).text()
-
-
-class _Writer:
-    def __init__(self, tile: MatrixTile) -> None:
-        self.tile = tile
-        self.lines: list[str] = []
-        self.down = len(tile.heights)
-        self.cells = [(t, j) for t in range(self.down) for j in range(tile.vectors)]
-
-    def text(self) -> str:
-        t = self.tile
-        head = (
-            f"define internal void @{t.name}(ptr noalias readonly %a, ptr noalias readonly %b, "
-            "i64 %n, ptr noalias %c, i1 %first) noinline {"
-        )
-        self._add("entry:")
-        if t.matrices.is_real:
-            self._add(f"%t = alloca [{4 * MATRIX} x i8], align 64")
-            self._outside(0, "entry", "%a", "%b", "%first")
-        else:
-            self._add("br i1 %first, label %zero, label %more", "zero:")
-            self._zero()
-            self._add("br label %begin", "more:")
-            for cell in self.cells:
-                self._move("tileloadd64", self._sum(cell), *self._result(cell))
-            self._add("br label %begin", "begin:")
-            self._loop(0, "begin", "%a", "%b")
-            self._store("%c")
-        self._add("ret void")
-        return "\n".join([head, *self.lines, "}", ""])
-
-    def _zero(self) -> None:
-        for cell in self.cells:
-            self._add(f"call void @llvm.x86.tilezero(i8 {self._sum(cell)})")
-
-    def _store(self, to: str) -> None:
-        """Store the sums as results, or side by side."""
-        for number, cell in enumerate(self.cells):
-            base, offset, row = self._result(cell)
-            if to != base:
-                offset, row = number * MATRIX, LINE_OF_MATRIX
-            self._move("tilestored64", self._sum(cell), to, offset, row)
-
-    def _outside(self, level: int, before: str, a: str, b: str, first: str) -> str:
-        """The loops around runs; gives where the columns are after them."""
-        if level == self.tile.runs:
-            self._add(f"br label %run{level}", f"run{level}:")
-            self._zero()
-            after = self._loop(level, f"run{level}", a, b)
-            self._finish(first)
-            return after
-        n = level
-        count, a_step = self.tile.rows.loops[level]
-        self._enter(n, str(count), before, a, b)
-        self._add(
-            f"%here{n} = icmp eq i64 %left{n}, {count}", f"%first{n} = and i1 {first}, %here{n}"
-        )
-        after = self._outside(level + 1, f"k{n}", f"%a{n}", f"%b{n}", f"%first{n}")
-        return self._leave(n, f"getelementptr i8, ptr {after}, i64 0", a_step)
-
-    def _finish(self, first: str) -> None:
-        """Store the sums of a run, or add them to what there is."""
-        t = self.tile
-        self._add(f"br i1 {first}, label %alone, label %beside", "alone:")
-        self._store("%c")
-        self._add("br label %stored", "beside:")
-        self._store("%t")
-        self._add("br label %rows")
-        before = "beside"
-        vector = f"<{LANES} x float>"
-        for at, height in enumerate(t.heights):
-            name = f"rows{at}" if at else "rows"
-            self._add(f"{name}:", f"%r{at} = phi i64 [ 0, %{before} ], [ %r{at}.next, %{name} ]")
-            for j in range(t.vectors):
-                cell = (at, j)
-                _, offset, row = self._result(cell)
-                x = f"%x{at}.{j}"
-                self._add(
-                    f"{x}.b = mul nsw i64 %r{at}, {row}",
-                    f"{x}.c = getelementptr i8, ptr %c, i64 {x}.b",
-                    f"{x}.p = getelementptr i8, ptr {x}.c, i64 {offset}",
-                    f"{x}.t = mul nsw i64 %r{at}, {LINE_OF_MATRIX}",
-                    f"{x}.u = getelementptr i8, ptr %t, i64 {x}.t",
-                    f"{x}.q = getelementptr i8, ptr {x}.u, i64 {self.cells.index(cell) * MATRIX}",
-                    f"{x}.old = load {vector}, ptr {x}.p, align 4",
-                    f"{x}.new = load {vector}, ptr {x}.q, align 64",
-                    f"{x} = fadd {vector} {x}.old, {x}.new",
-                    f"store {vector} {x}, ptr {x}.p, align 4",
-                )
-            then = f"rows{at + 1}" if at + 1 < len(t.heights) else "stored"
-            self._add(
-                f"%r{at}.next = add nuw nsw i64 %r{at}, 1",
-                f"%r{at}.more = icmp slt i64 %r{at}.next, {height}",
-                f"br i1 %r{at}.more, label %{name}, label %{then}",
-            )
-            before = name
-        self._add("stored:")
-
-    def _enter(self, n: int, count: str, before: str, a: str, b: str) -> None:
-        """The head of a loop."""
-        self._add(f"br label %k{n}", f"k{n}:")
-        self._add(f"%left{n} = phi i64 [ {count}, %{before} ], [ %left{n}.next, %e{n} ]")
-        self._add(f"%a{n} = phi ptr [ {a}, %{before} ], [ %a{n}.next, %e{n} ]")
-        self._add(f"%b{n} = phi ptr [ {b}, %{before} ], [ %b{n}.next, %e{n} ]")
-
-    def _leave(self, n: int, after: str, a_step: int) -> str:
-        """The end of a loop; gives where the columns are after it."""
-        self._add(f"br label %e{n}", f"e{n}:")
-        self._add(f"%b{n}.next = {after}")
-        self._add(f"%a{n}.next = getelementptr i8, ptr %a{n}, i64 {a_step}")
-        self._add(f"%left{n}.next = sub nsw i64 %left{n}, 1")
-        self._add(f"%again{n} = icmp sgt i64 %left{n}.next, 0")
-        self._add(f"br i1 %again{n}, label %k{n}, label %done{n}", f"done{n}:")
-        return f"%b{n}.next"
-
-    def _loop(self, level: int, before: str, a: str, b: str) -> str:
-        """The loops from a level on, the last of which are the steps; gives where the columns are
-        after them."""
-        t, n = self.tile, level
-        if level < len(t.rows.loops):
-            count, a_step = t.rows.loops[level]
-            self._enter(n, str(count), before, a, b)
-            after = self._loop(level + 1, f"k{n}", f"%a{n}", f"%b{n}")
-            return self._leave(n, f"getelementptr i8, ptr {after}, i64 0", a_step)
-        self._enter(n, "%n", before, a, b)
-        self._step(f"%a{n}", f"%b{n}")
-        b_step = t.b_row * LANES or t.matrices.columns * t.vectors * MATRIX
-        return self._leave(n, f"getelementptr i8, ptr %b{n}, i64 {b_step}", t.rows.step)
-
-    def _add(self, *lines: str) -> None:
-        self.lines += [x if x.endswith(":") else f"  {x}" for x in lines]
-
-    @staticmethod
-    def _sum(cell: tuple[int, int]) -> int:
-        return _SUMS + 2 * cell[0] + cell[1]
-
-    def _result(self, cell: tuple[int, int]) -> tuple[str, int, int]:
-        """Where the sums of a cell are, and how far apart their rows, in bytes."""
-        row = 4 * self.tile.c_row
-        return "%c", cell[0] * self.tile.heights[0] * row + cell[1] * LINE_OF_MATRIX, row
-
-    def _move(self, how: str, register: int, base: str, offset: int, apart: int) -> None:
-        """Load a matrix, or store it."""
-        at = f"%p{len(self.lines)}"
-        self._add(f"{at} = getelementptr i8, ptr {base}, i64 {offset}")
-        self._add(f"call void @llvm.x86.{how}(i8 {register}, ptr {at}, i64 {apart})")
-
-    def _step(self, a: str, b: str) -> None:
-        """All products of one step."""
-        t, before = self.tile, (-1, -1)
-        for part in t.matrices.products:
-            if part[0] != before[0]:
-                for n in range(self.down):
-                    offset = part[0] * t.rows.part + n * t.rows.second
-                    self._move("tileloadd64", _ROWS + n, a, offset, t.rows.row)
-            for j in range(t.vectors):
-                if part[1] != before[1]:
-                    offset, apart = (part[1] * t.vectors + j) * MATRIX, LINE_OF_MATRIX
-                    if t.b_row:
-                        offset, apart = j * LINE_OF_MATRIX, t.b_row
-                    self._move("tileloadd64", _COLUMNS + j, b, offset, apart)
-                for n in range(self.down):
-                    factors = f"i8 {self._sum((n, j))}, i8 {_ROWS + n}, i8 {_COLUMNS + j}"
-                    self._add(f"call void @llvm.x86.{t.matrices.instruction}({factors})")
-            before = part

@@ -20,9 +20,9 @@ from .matrix import (
     configuration,
     declarations,
     matrices_of,
-    write_tile,
 )
 from .matrix_parts import Arranging, Kind
+from .matrix_tile import write_tile
 from .matrix_window import arranged_bytes, heights, pixels_of, runs_of, sums_of
 from .nest_stream import FENCE
 from .target import Target
@@ -67,7 +67,9 @@ class MatrixWindowWriter(WindowWriter):
     def _functions(self) -> str:
         text = super()._functions()
         for tile in self.matrix_tiles.values():
-            text += write_tile(tile)
+            function, declared = write_tile(tile)
+            text += function
+            self.b.declarations |= declared
         for high in sorted({t.heights for t in self.matrix_tiles.values()}):
             text += configuration(high)[1]
         function, declared = matrix_parts.write(self.arranging.values(), self.matrices)

@@ -11,7 +11,7 @@ from ...records import replace
 from . import matrix_parts
 from .contraction_plan import Plan
 from .contraction_sides import element
-from .contraction_space import product, times
+from .contraction_space import multiple, product, times
 from .contraction_write import ContractionWriter
 from .emit import Frame
 from .kernels import KernelCode, Strides
@@ -24,9 +24,9 @@ from .matrix import (
     heights_of,
     matrices_of,
     panel_rows,
-    write_tile,
 )
 from .matrix_parts import Arranging, Kind
+from .matrix_tile import write_tile
 from .microkernel import Tile, call_tile
 from .packing import Block
 from .target import Target
@@ -70,7 +70,9 @@ class MatrixWriter(ContractionWriter):
     def _functions(self) -> str:
         text = super()._functions()
         for tile in self.matrix_tiles.values():
-            text += write_tile(tile)
+            function, declared = write_tile(tile)
+            text += function
+            self.b.declarations |= declared
         for rows in sorted(self._heights()):
             text += configuration(heights_of(rows))[1]
         function, declared = matrix_parts.write(self.arranging.values(), self.matrices)
@@ -154,30 +156,66 @@ class MatrixWriter(ContractionWriter):
         name, _ = configuration(heights_of(rows))
         self.b.line(f"call void @llvm.x86.ldtilecfg(ptr {name})")
 
+    def _row_of_tiles(self, row: str, rows: int, block: Block, first: str, last: str) -> None:
+        """Tiles of real elements whose sums are kept are done by one call, and their results after
+        it; but one that is less wide."""
+        b, plan = self.b, self.plan
+        if not self.matrices.is_real or plan.depth.blocks == 1:
+            super()._row_of_tiles(row, rows, block, first, last)
+            return
+        if plan.vector.extent >= plan.panel:
+            full = multiple(b, self.lane_count, plan.panel)
+            arms = b.branches(self.is_odd)
+            with arms.then(), b.loop("0", full, plan.panel) as loop:
+                self._multiply_add(row, rows, loop.index, plan.panel, block, first)
+            with arms.other():
+                count = b.pure(f"udiv i64 {full}, {plan.panel}", full)
+                self._multiply(row, rows, "0", plan.panel, block, first, count)
+            with b.loop("0", full, plan.panel) as loop:
+                self._finish_after(row, rows, loop.index, plan.panel, last)
+        for lane, live in self._last_panel():
+            self._tile(row, rows, lane, live, block, first, last)
+
     def _compute(self, row: str, rows: int, lane: str, live: int, block: Block, first: str) -> None:
-        b, plan, m = self.b, self.plan, self.matrices
+        b = self.b
+        if not self.matrices.is_real:
+            self._multiply(row, rows, lane, live, block, first)
+            return
+        arms = b.branches(self.is_odd)
+        with arms.then():
+            self._multiply_add(row, rows, lane, live, block, first)
+        with arms.other():
+            self._multiply(row, rows, lane, live, block, first)
+
+    def _multiply(
+        self,
+        row: str,
+        rows: int,
+        lane: str,
+        live: int,
+        block: Block,
+        first: str,
+        count: str = "1",
+    ) -> None:
+        """So many tiles side by side, by matrices."""
+        plan, m = self.plan, self.matrices
         vectors, c = matrices_of(live), self._sums_at(row, lane)
         columns, by = self._matrices_of_columns(lane), 0
         if self.in_place:
             columns, step = self._columns_at(lane, vectors, block)
             by = step * self.bytes
-        tile = MatrixTile(m, heights_of(rows), vectors, plan.panel, panel_rows(m, rows), by)
+        rows_at, next_sums = panel_rows(m, rows), plan.row_block * plan.panel
+        tile = MatrixTile(m, heights_of(rows), vectors, plan.panel, rows_at, by, next_sums)
         self.matrix_tiles[tile.name] = tile
-        call = tile.call(self._matrices_of_rows(row), columns, self.steps, c, first)
-        if not m.is_real:
-            b.line(call)
-            return
-        arms = b.branches(self.is_odd)
-        with arms.then():
-            self._multiply_add(row, rows, lane, vectors, block, first, c)
-        with arms.other():
-            b.line(call)
+        a = self._matrices_of_rows(row)
+        self.b.line(tile.call(a, columns, self.steps, c, first, count))
 
     def _multiply_add(
-        self, row: str, rows: int, lane: str, vectors: int, block: Block, first: str, c: str
+        self, row: str, rows: int, lane: str, live: int, block: Block, first: str
     ) -> None:
-        """The tile by multiply-adds, row by row."""
+        """A tile by multiply-adds, row by row."""
         b, plan = self.b, self.plan
+        vectors, c = matrices_of(live), self._sums_at(row, lane)
         a, a_row, a_step = self._rows_at(row, rows, block)
         columns, b_step = self._columns_at(lane, vectors, block)
         tile = Tile(self.form.dtype, LANES, 1, vectors, 0, a_step, b_step, plan.panel)
