@@ -154,6 +154,23 @@ def test_numbers_that_are_no_sums_of_parts(value: float) -> None:
                 np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("value", [1.0, np.inf])
+@pytest.mark.parametrize("block", [32, 100])
+def test_sums_that_wait_belong_to_the_tile_before(block: int, value: float) -> None:
+    """Several tiles beside and below one another, in blocks of k with as many steps as there are
+    pieces to add, or fewer; and blocks of multiply-adds among them."""
+    case = matmul(70, 110, 170)
+    a, b = case.inputs
+    arrays = case.arrays(7)
+    arrays[a][3, 40] = value
+    with np.errstate(invalid="ignore"):
+        expected = arrays[a].astype(np.float64) @ arrays[b].astype(np.float64)
+    schedule = replace(schedules(case)[0], row_block=64, lane_block=96, block=block)
+    code = follow(case.kernel, schedule, {}, TARGET, case.constant)
+    for found in natives(code, case, arrays):
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
+
+
 def test_what_one_block_has_others_do_not_pay_for() -> None:
     """Blocks of rows behind one with an infinity are done by matrices: without multiply-adds they
     are as they should be, and that one is not."""

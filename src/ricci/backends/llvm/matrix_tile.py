@@ -15,14 +15,12 @@ from .contraction_sides import element
 from .contraction_space import minus, smin
 from .matrix import COLUMNS, LANES, LINE_OF_MATRIX, MATRIX, ROWS, SUMS, MatrixTile
 
-_ALL_SUMS = 4 * MATRIX
-"""Bytes of the sums of a tile, at most."""
 _VECTOR = f"<{LANES} x float>"
 _PIECES = 4
 """Pieces of the sums that wait, at most, one of which is added in a step."""
-_LEFT, _RESULT, _WAITING, _PLACE = range(4)
-"""What there is of sums that wait: how many pieces are left, where they belong, where they are, and
-where the next sums will be."""
+_LEFT, _RESULT, _WAITING = range(3)
+"""What there is of sums that wait: how many pieces are left, where they belong, and where they are.
+"""
 
 
 def write_tile(tile: MatrixTile) -> tuple[str, set[str]]:
@@ -48,10 +46,9 @@ class _Writer:
     def text(self) -> str:
         b, tile = self.b, self.tile
         if self.m.is_real:
-            self.waiting = b.reserve(f"alloca [{2 * _ALL_SUMS} x i8], align 64")
-            self.state = b.reserve("alloca [4 x i64], align 8")
+            self.waiting = b.reserve(f"alloca [{4 * MATRIX} x i8], align 64")
+            self.state = b.reserve("alloca [3 x i64], align 8")
             self._set("i64", _LEFT, "0")
-            self._set("i64", _PLACE, "0")
         with b.loop("0", "%count", carried=[("ptr", "%b"), ("ptr", "%c")]) as number:
             columns, c = number.values
             after = self._tile(columns, c)
@@ -94,13 +91,10 @@ class _Writer:
         with arms.then():
             self._move_sums("tilestored64", c, 4 * self.tile.c_row)
         with arms.other():
-            place = self._get("i64", _PLACE)
-            to = element(b, "i8", self.waiting, place)
-            self._move_sums("tilestored64", to, self._apart)
+            self._move_sums("tilestored64", self.waiting, self._apart)
             self._set("i64", _LEFT, str(self.tile.down // self.piece))
             self._set("ptr", _RESULT, c)
-            self._set("ptr", _WAITING, to)
-            self._set("i64", _PLACE, b.op(f"xor i64 {place}, {_ALL_SUMS}"))
+            self._set("ptr", _WAITING, self.waiting)
         return after
 
     @property
