@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,10 +11,13 @@ import torch
 from torch.nn import functional
 
 import ricci
+from ricci.backends.llvm.machine import machine_of
+from ricci.backends.llvm.targets import named
 from ricci.dtypes import Types
 from ricci.ir.loops import Reduce
 from ricci.ir.shapes import as_int
 from ricci.passes import margins
+from ricci.passes.machine import UNKNOWN, Machine
 from ricci.passes.partial import points_of
 from ricci.passes.pipeline import lower
 
@@ -82,9 +85,10 @@ class Convolution:
         np.testing.assert_allclose(found, self.expected, 2e-4, 2e-4, err_msg=str(self.filters))
 
 
-def terms_of(model: ricci.Model) -> list[int]:
+def terms_of(model: ricci.Model, machine: Machine = UNKNOWN) -> list[int]:
     """Terms of all results of each sum of products."""
-    sums = [k for k in lower(model.graph, {}, Types()).kernels if isinstance(k, Reduce)]
+    lowered = lower(model.graph, {}, Types(), machine=machine)
+    sums = [k for k in lowered.kernels if isinstance(k, Reduce)]
     return [points_of((*k.domain, *k.reduced)) for k in sums if k.op == "add"]
 
 
@@ -95,6 +99,17 @@ def test_windows_that_are_mostly_outside(target: str) -> None:
     assert sum(terms_of(case.model())) == 64 * 160 * 63**2 < 0.41 * 64 * 160 * 99**2
     assert len(terms_of(case.model())) == 9
     case.check(target)
+
+
+def test_what_is_best_left_whole() -> None:
+    """Matrices in registers do the terms that are inside of a map that a core has room for."""
+    machine = machine_of(replace(named("x86-64-v4-amx"), cores=2))
+    case = Convolution((33, 33), (64, 160, 3, 3), (18, 18), dilation=18)
+    assert terms_of(case.model(), machine) == [64 * 160 * 99**2]
+    large = Convolution((120, 120), (64, 160, 3, 3), (18, 18), dilation=18)
+    assert len(terms_of(large.model(), machine)) == 9
+    plain = machine_of(named("x86-64-v4"))
+    assert len(terms_of(case.model(), plain)) == 9
 
 
 def test_nothing_is_copied() -> None:

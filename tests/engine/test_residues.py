@@ -11,9 +11,9 @@ import torch
 from torch.nn import functional
 
 import ricci
+from ricci.backends.llvm.machine import machine_of
 from ricci.backends.llvm.target import host
 from ricci.backends.llvm.targets import named
-from ricci.backends.llvm.words import machine_of
 from ricci.dtypes import Types
 from ricci.ir.loops import Reduce
 from ricci.ir.shapes import as_int

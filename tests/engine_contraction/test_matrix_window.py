@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +13,15 @@ import pytest
 
 from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_words import find_words, with_strides, with_views
+from ricci.backends.llvm.emit_access import extent_of, linear
 from ricci.backends.llvm.kernels import choose
+from ricci.backends.llvm.matrix_regions import regions_of
 from ricci.backends.llvm.matrix_window import choose_matrix_window, heights, plan_of
 from ricci.backends.llvm.schedule import MatrixWindow, Winograd, from_json, to_json
 from ricci.diagnostics import Error
 from ricci.dtypes import DType
-from ricci.ir.nodes import Cast, Index, Skip, Subscript
+from ricci.ir.nodes import Cast, Const, Index, Skip, Subscript
+from ricci.ir.rewrite import accesses
 
 from .cases import Case, at, binary, convolution, index, matmul, summed, tensor
 from .oracle import reduce
@@ -80,18 +84,68 @@ def test_channels_that_are_side_by_side() -> None:
     """Images with the channels last, whose words are read along them."""
     n, y, x = index("n", 2), index("y", 9), index("x", 20)
     o, c, p, q = index("o", 40), index("c", 36), index("p", 3), index("q", 3)
-    image, weight = tensor("x", 2, 11, 22, 36), tensor("w", 40, 36, 3, 3)
-    read = at(image, n, binary("add", y, p), binary("add", x, q), c)
-    made = summed(
-        at(tensor("y", 2, 9, 20, 40), n, y, x, o),
-        (n, y, x, o),
-        (c, p, q),
-        binary("mul", read, at(weight, o, c, p, q)),
-    )
-    case = Case(made, (image, weight), frozenset([weight]))
-    schedule = chosen(case)
-    check(case, schedule)
-    check(case, replace(schedule, row_block=3, depth_block=12))
+    weight, result = tensor("w", 40, 36, 3, 3), at(tensor("y", 2, 9, 20, 40), n, y, x, o)
+    for apart in (1, 5):
+        image = tensor("x", 2, 11, 22, 36) if apart == 1 else tensor("x", 2, 9, 20, 36)
+        places = [binary("add", i, binary("mul", k, apart)) for i, k in ((y, p), (x, q))]
+        if apart > 1:
+            places = [Subscript(binary("sub", place, apart), Skip()) for place in places]
+        value = binary("mul", at(image, n, *places, c), at(weight, o, c, p, q))
+        made = summed(result, (n, y, x, o), (c, p, q), value)
+        case = Case(made, (image, weight), frozenset([weight]))
+        schedule = chosen(case)
+        check(case, schedule)
+        check(case, replace(schedule, row_block=3, depth_block=12, inside=0))
+        if apart > 1:
+            check(case, replace(schedule, row_block=0, depth_block=12, inside=1))
+
+
+APART = [
+    convolution(2, (40, 33), (9, 20), 3, pad=6, dilation=6, bias=True),
+    convolution(1, (24, 48), (21, 15), 3, stride=2, pad=5, dilation=5),
+    convolution(1, (33, 16), (8, 44), 3, pad=7, dilation=7),
+    convolution(1, (16, 40), (13, 13), 3, pad=4, dilation=4),
+]
+
+
+@pytest.mark.parametrize("number", range(len(APART)))
+def test_terms_that_are_outside_are_left_out(number: int) -> None:
+    """A map without a border, in regions of lines and rows of which other terms are inside; with an
+    infinity, too, whose item is done by multiply-adds."""
+    case, r = APART[number], random.Random(number)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    inside = replace(chosen(case), row_block=0, inside=1)
+    assert from_json(to_json(inside)) == inside
+    for lanes, deep in r.sample([(0, 0), (32, 8), (0, 12), (16, 0)], 2):
+        s = replace(inside, lane_block=lanes, depth_block=deep)
+        w = plan_of(form, s, {}, SMALL, case.constant)
+        if isinstance(w, str):  # other blocks are no equal parts
+            w = plan_of(form, s := inside, {}, SMALL, case.constant)
+        assert not isinstance(w, str) and len(regions_of(w)) >= 6
+        terms = sum(
+            len(region.lines) * len(region.rows) * math.prod(map(len, region.terms.values()))
+            for region in regions_of(w)
+        )
+        assert terms == sum(_inside(case))
+        check(case, s)
+    arrays = case.arrays(2)
+    arrays[case.inputs[0]][0, 3, 4, 5] = np.inf
+    check(case, s, arrays)
+
+
+def _inside(case: Case) -> Iterator[bool]:
+    """Whether terms of an image's results are inside of it, one after the other."""
+    kernel = case.kernel
+    _, _, y, x = kernel.domain
+    read = next(a for a in accesses(*kernel.values) if a.tensor is case.inputs[0])
+    places = [linear(s.index) for s in read.subscripts[2:]]
+    size = [integer.value for integer in case.inputs[0].shape[2:] if isinstance(integer, Const)]
+    _, p, q = kernel.reduced
+    for values in np.ndindex(*(extent_of(i) for i in (y, x, p, q))):
+        at_index = dict(zip((y, x, p, q), values, strict=True))
+        found = [f.constant + sum(n * at_index[i] for i, n in f.steps.items()) for f in places]
+        yield all(0 <= f < n for f, n in zip(found, size, strict=True))
 
 
 def test_filters_of_their_own_for_each_image() -> None:
@@ -180,12 +234,16 @@ def test_what_cannot_be_done_so_is_refused() -> None:
     case = CASES[0]
     schedule = chosen(case)
     doubles = matmul(64, 64, 64, dtype=DType.FLOAT64)
+    beyond = convolution(1, (32, 32), (12, 12), 2, pad=3)
     wrong = [
         (case, replace(schedule, row=99)),
         (case, replace(schedule, depth=schedule.depth + 1)),
         (case, replace(schedule, row_block=2)),
         (case, replace(schedule, vector="left" if schedule.vector == "right" else "right")),
         (doubles, schedule),
+        (CASES[4], replace(chosen(CASES[4]), row_block=0, inside=1)),  # nothing is outside
+        (APART[0], replace(chosen(APART[0]), row_block=3, inside=1)),
+        (beyond, replace(chosen(beyond), row_block=0, inside=1)),  # all terms of some are
         (matmul(64, 64, 64), schedule),
     ]
     for of, s in wrong:

@@ -209,7 +209,9 @@ class _Lowerer:
         constant = {*self.graph.variables, *self.graph.constants}
         kernels = join_turns(merge_siblings(kernels, views, constant), views)
         kernels = tabulate(separate_windows(kernels))
-        kernels = split_margins(by_residues(kernels, constant if self.machine.fewer else (), views))
+        kernels = by_residues(kernels, constant if self.machine.fewer else (), views)
+        keeps = self.machine.keeps
+        kernels = split_margins(kernels, keeps and (lambda kernel: keeps(kernel, constant)))
         kernels = split_long(kernels)
         kernels = split_products(kernels, constant, views)
         self.views |= views

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from ..dtypes import DType
+from ..ir.loops import Reduce
+from ..ir.nodes import Tensor
 from ..records import dataclass
 
 
@@ -10,12 +14,15 @@ from ..records import dataclass
 class Machine:
     """`factors` are the least integers that it multiplies, `cache` the bytes that are likely to
     stay in caches from one kernel to the next, 0 if nobody knows, and `threads` are those of a
-    call. `fewer` says whether windows of neighbours with constant factors take fewer products."""
+    call. `fewer` says whether windows of neighbours with constant factors take fewer products, and
+    `keeps`, if anything, whether the code of a sum of products, some tensors being constant, leaves
+    out by itself what of its windows is outside."""
 
     factors: DType = DType.INT8
     cache: int = 0
     threads: int = 2
     fewer: bool = False
+    keeps: Callable[[Reduce, Collection[Tensor]], bool] | None = None
 
 
 UNKNOWN = Machine()

@@ -3,7 +3,7 @@
 Requires: kernels, fused. Ensures: where many terms of a sum of products are left out, since a
 subscript of them is out of range, results of which the same terms are left out have a kernel of
 their own, without these; it makes a tensor that is copied to its place. Does not: touch sums of
-which little is left out, or sizes that are not known.
+which little is left out, those whose code leaves it out by itself, or sizes that are not known.
 
 Example: windows of three by three, 18 apart, over 33 by 33 elements have five parts along each
 dimension, with one or two terms along it: 40 percent of all.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce
@@ -35,17 +35,22 @@ _MOST_PARTS, _MOST_TERMS = 5, 64
 """Of a dimension."""
 
 
-def split_margins(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """The kernels, in order, with such sums in parts."""
+def split_margins(
+    kernels: Sequence[Kernel], keeps: Callable[[Reduce], bool] | None = None
+) -> list[Kernel]:
+    """The kernels, in order, with such sums in parts, but for those that `keeps` says are best left
+    whole."""
     out: list[Kernel] = []
     for kernel in kernels:
         parts = _parts(kernel) if isinstance(kernel, Reduce) else []
+        if isinstance(kernel, Reduce) and parts and keeps is not None and keeps(kernel):
+            parts = []
         out += parts or [kernel]
     return out
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class Side:
     """A dimension of windows, and its parts in order."""
 
     own: Index | None
@@ -75,12 +80,12 @@ def _parts(kernel: Reduce) -> list[Kernel]:
     return list(_split(kernel, chosen)) if chosen else []
 
 
-def _best(kernel: Reduce) -> tuple[float, list[_Side]]:
+def _best(kernel: Reduce) -> tuple[float, list[Side]]:
     """What a kernel takes, and the dimensions that are taken apart for it."""
-    sides = list(_sides(kernel))
+    sides = list(sides_of(kernel))
     own = {s.own for s in sides}
     whole = _cost(kernel, (), own) - _START
-    least, chosen = _WORTH * whole, list[_Side]()
+    least, chosen = _WORTH * whole, list[Side]()
     for count in range(1, len(sides) + 1):
         for some in itertools.combinations(sides, count):
             cost = _cost(kernel, some, own)
@@ -89,7 +94,7 @@ def _best(kernel: Reduce) -> tuple[float, list[_Side]]:
     return (least if chosen else whole), chosen
 
 
-def _cost(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) -> float:
+def _cost(kernel: Reduce, sides: Sequence[Side], own: Container[Index | None]) -> float:
     """What all parts take, counted in terms; `own` are the indices of places of windows."""
     points = points_of((*kernel.domain, *kernel.reduced))
     left = math.prod(s.points / s.all_points for s in sides)
@@ -97,7 +102,7 @@ def _cost(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) 
     return points * left + _START * parts + _READ * _common(kernel, sides, own)
 
 
-def _common(kernel: Reduce, sides: Sequence[_Side], own: Container[Index | None]) -> int:
+def _common(kernel: Reduce, sides: Sequence[Side], own: Container[Index | None]) -> int:
     """How many elements all parts read that depend on no place of a window."""
     terms = {s.term: sum(len(p.terms) for p in s.parts) for s in sides}
     found = [set(free_indices(a)) for a in accesses(*kernel.values)]
@@ -124,7 +129,7 @@ def is_sum(kernel: Reduce) -> bool:
     return sorted(map(id, own)) == sorted(map(id, kernel.domain)) and has_reuse(kernel)
 
 
-def _sides(kernel: Reduce) -> Iterator[_Side]:
+def sides_of(kernel: Reduce) -> Iterator[Side]:
     """The dimensions of windows whose results can be taken apart."""
     found: set[Index | None] = set()
     for access in accesses(*kernel.values):
@@ -135,7 +140,7 @@ def _sides(kernel: Reduce) -> Iterator[_Side]:
                 yield side
 
 
-def _side(kernel: Reduce, subscript: Subscript, size: int) -> _Side | None:
+def _side(kernel: Reduce, subscript: Subscript, size: int) -> Side | None:
     form = shapes.affine(subscript.index)
     if not isinstance(subscript.rule, Skip) or form is None:
         return None
@@ -156,7 +161,7 @@ def _side(kernel: Reduce, subscript: Subscript, size: int) -> _Side | None:
         # one is out of range, as that is found to be, if there is none
         some = [j for j, places in enumerate(inside) if begin in places] or [0]
         parts.append(Part(range(begin, end), range(some[0], some[-1] + 1)))
-    side = _Side(own, term, tuple(parts))
+    side = Side(own, term, tuple(parts))
     return side if side.points < side.all_points else None
 
 
@@ -170,7 +175,7 @@ def _places(step: int, first: int, size: int, count: int) -> range:
     return range(low, high + 1) if low <= high else range(0)
 
 
-def _split(kernel: Reduce, sides: Sequence[_Side]) -> Iterator[Kernel]:
+def _split(kernel: Reduce, sides: Sequence[Side]) -> Iterator[Kernel]:
     """The kernels of the parts, each with the copy behind it."""
     target = kernel.targets[0]
     for parts in itertools.product(*(s.parts for s in sides)):

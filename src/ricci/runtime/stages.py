@@ -8,9 +8,9 @@ from typing import Any
 
 from ..backends.llvm.image import program_text
 from ..backends.llvm.jit import assembly
+from ..backends.llvm.machine import machine_of
 from ..backends.llvm.target import Target
 from ..backends.llvm.targets import named
-from ..backends.llvm.words import machine_of
 from ..diagnostics import error
 from ..dtypes import DType, Types
 from ..ir.labels import label

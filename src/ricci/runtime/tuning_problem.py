@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ..backends.llvm.words import machine_of
+from ..backends.llvm.machine import machine_of
 from ..diagnostics import Error, error
 from ..dtypes import Types
 from ..ir.interpret_block import Store

@@ -51,7 +51,7 @@ class Work:
 
     def program(self) -> Program:
         """Lower it; `Error` as `lower` says."""
-        from ..backends.llvm.words import machine_of
+        from ..backends.llvm.machine import machine_of
         from ..passes.pipeline import lower
 
         machine = machine_of(self.target)

@@ -13,6 +13,7 @@ so sums of many terms lose fewer bits than those of one multiply-add after the o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from ...records import dataclass
@@ -79,7 +80,7 @@ def matrices_of(count: int) -> int:
 class Rows:
     """Where matrices of rows are, in bytes: how far apart their rows, the two of a tile, the parts
     of their elements, and the steps of k are; and loops around these steps, the outermost first:
-    how often, and how far the rows move."""
+    how far the rows and the columns move."""
 
     row: int
     second: int
@@ -119,11 +120,26 @@ class MatrixTile:
         """Rows of all its matrices."""
         return sum(self.heights)
 
-    def call(self, a: str, b: str, steps: str, c: str, first: str, count: str = "1") -> str:
+    @property
+    def loops(self) -> int:
+        """How many loops are around the steps."""
+        return len(self.rows.loops)
+
+    def call(
+        self,
+        a: str,
+        b: str,
+        steps: str,
+        c: str,
+        first: str,
+        count: str = "1",
+        turns: Sequence[int] = (),
+    ) -> str:
         """The call for so many tiles side by side, with so many steps of `MatrixProduct.depth`
-        values of k inside the loops; what `c` holds is added if not `first`."""
-        given = f"ptr {a}, ptr {b}, i64 {steps}, ptr {c}, i64 {count}, i1 {first}"
-        return f"call void @{self.name}({given})"
+        values of k, and turns of the loops around them; what `c` holds is added if not `first`."""
+        given = [f"ptr {a}", f"ptr {b}", f"i64 {steps}", f"ptr {c}", f"i64 {count}", f"i1 {first}"]
+        given += [f"i64 {n}" for n in turns]
+        return f"call void @{self.name}({', '.join(given)})"
 
 
 def heights_of(rows: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ the next one, of the same tile or of the next, and are added a few after each pr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 from .builder import Builder
@@ -35,7 +36,7 @@ class _Writer:
         parameters = (
             "ptr noalias readonly %a, ptr noalias readonly %b, i64 %n, ptr noalias %c, "
             "i64 %count, i1 %first"
-        )
+        ) + "".join(f", i64 %n{level}" for level in range(tile.loops))
         self.b = Builder(tile.name, parameters, "internal void", "noinline")
         self.cells = [(n, j) for n in range(len(tile.heights)) for j in range(tile.vectors)]
         self.b_step = tile.b_row * LANES or self.m.columns * tile.vectors * MATRIX
@@ -52,14 +53,16 @@ class _Writer:
         with b.loop("0", "%count", carried=[("ptr", "%b"), ("ptr", "%c")]) as number:
             columns, c = number.values
             after = self._tile(columns, c)
-            number.carry([after, element(b, "float", c, str(tile.c_next))])
+            # only tiles without loops around their steps are side by side
+            following = columns if tile.loops else after
+            number.carry([following, element(b, "float", c, str(tile.c_next))])
         if self.m.is_real:
             self._add_all()
         b.line("ret void")
         return b.text()
 
     def _tile(self, columns: str, c: str) -> str:
-        """One tile; gives where the columns are after it."""
+        """One tile; gives where the columns are after its steps."""
         b = self.b
         if self.m.is_real:
             return self._runs(0, "%a", columns, c, "%first")
@@ -73,17 +76,13 @@ class _Writer:
         return after
 
     def _runs(self, level: int, a: str, columns: str, c: str, first: str) -> str:
-        """The loops around runs, from a level on; gives where the columns are after them."""
+        """The loops around runs, from a level on; gives where the columns are after the steps."""
         b = self.b
         if level < self.tile.runs:
-            count, step = self.tile.rows.loops[level]
-            with b.loop(0, count, carried=[("ptr", a), ("ptr", columns)]) as loop:
-                begins = b.pure(f"icmp eq i64 {loop.index}, 0", loop.index)
+            with self._turns(level, a, columns) as (index, a_here, b_here):
+                begins = b.pure(f"icmp eq i64 {index}, 0", index)
                 is_first = b.pure(f"and i1 {first}, {begins}", first, begins)
-                here, columns = loop.values
-                after = self._runs(level + 1, here, columns, c, is_first)
-                loop.carry([element(b, "i8", here, str(step)), after])
-            return loop.results[1]
+                return self._runs(level + 1, a_here, b_here, c, is_first)
         self._zero()
         after = self._loops(level, a, columns)
         self._add_all()
@@ -102,16 +101,23 @@ class _Writer:
         """Bytes from one row of sums that wait to the next."""
         return LINE_OF_MATRIX * self.tile.vectors
 
+    @contextmanager
+    def _turns(self, level: int, a: str, columns: str) -> Iterator[tuple[str, str, str]]:
+        """One of the loops around the steps: its index, and where rows and columns are."""
+        steps = self.tile.rows.loops[level]
+        with self.b.loop("0", f"%n{level}", carried=[("ptr", a), ("ptr", columns)]) as loop:
+            here = loop.values
+            yield loop.index, here[0], here[1]
+            places = zip(here, steps, strict=True)
+            loop.carry([element(self.b, "i8", place, str(step)) for place, step in places])
+
     def _loops(self, level: int, a: str, columns: str) -> str:
         """The loops from a level on, the last of which are the steps; gives where the columns are
-        after them."""
+        after these."""
         b = self.b
-        if level < len(self.tile.rows.loops):
-            count, step = self.tile.rows.loops[level]
-            with b.loop(0, count, carried=[("ptr", a), ("ptr", columns)]) as loop:
-                after = self._loops(level + 1, *loop.values)
-                loop.carry([element(b, "i8", loop.values[0], str(step)), after])
-            return loop.results[1]
+        if level < self.tile.loops:
+            with self._turns(level, a, columns) as (_, a_here, b_here):
+                return self._loops(level + 1, a_here, b_here)
         done = "0"
         if self.m.is_real:
             left = self._get("i64", _LEFT)

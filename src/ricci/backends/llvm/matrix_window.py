@@ -9,6 +9,7 @@ matrices that a tile reads for different k lie some pixels from one another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ...ir.nodes import Index, Tensor
@@ -35,6 +36,7 @@ from .matrix_choice import (
     may_multiply,
     room,
 )
+from .matrix_regions import edges_of, inside_of, regions_of, tile_of, whole_map
 from .packing import Depth
 from .schedule import MatrixWindow, Side
 from .target import Target
@@ -48,6 +50,7 @@ from .window_plan import (
     last_of,
     outside_indices,
     overlaps,
+    with_tile,
 )
 
 _SLOWED = 1.35
@@ -68,6 +71,9 @@ class Pixels:
     steps: dict[Index, int]
     along: bool
     apart: int
+    first: int = 0
+    """The pixel of the first term of the first result: before the first of all, if it is outside.
+    """
 
     @property
     def part(self) -> int:
@@ -93,6 +99,8 @@ def plan_of(
         return "rows do not overlap along the index"
     if depth not in reduced_loops(form) or not _is_alone(depth, broadcast):
         return "the depth shares a subscript with another index"
+    if s.inside and not inside_of(form, broadcast):
+        return "no terms are known to be outside"
     return _plan(form, s, (broadcast, vector), (row, lanes[0], depth), strides, target)
 
 
@@ -122,9 +130,15 @@ def _plan(
             return blocks
     assert not (isinstance(down, str) or isinstance(right, str) or isinstance(deep, str))
     cut = deep[0] if deep else equal_blocks(depth, 1)
-    lines, rows = _tile(_length(row, down), inner, down)
-    given = (fixed, (cut, *down), strides)
-    box = staged(form, broadcast, None, LANES, *given)
+    lines, rows = tile_of(_length(row, down), _length(inner[-2], down) if len(inner) > 1 else 1)
+    inside = inside_of(form, broadcast) if s.inside else ()
+    if inside:
+        if down or not {side.own for side in inside} <= {row, *inner[-2:-1]}:
+            return "terms that are outside are not those of all lines and rows"
+        read = access_of(broadcast)
+        box = whole_map(read, flat_form(read, strides).steps)
+    else:
+        box = staged(form, broadcast, None, LANES, fixed, (cut, *down), strides)
     plan = Plan(
         form, broadcast, vector, "packed", "prepared", Depth(loops, 0, extent_of(loops[0])), LANES,
         rows, vectors, rows, vectors * LANES,
@@ -134,14 +148,17 @@ def _plan(
         plan, row, lane, lane, fixed, loops, cut, None, box, Staged(box.access, {}, 0, None, 0, 0),
         flat_form(form.kernel.targets[0], strides).steps, target.registers, True,
         inner[-2] if len(inner) > 1 else None, lines, (*down, *right), bool(s.lanes_first),
-        matrices=matrices_for(form, broadcast, vector),
+        matrices=matrices_for(form, broadcast, vector), inside=inside,
     )  # fmt: skip
+    if inside:
+        tiles = [region.tile for region in regions_of(w)]
+        w = with_tile(w, max(n for n, _ in tiles), max(n for _, n in tiles), vectors)
     if pixels_of(w) is None:
         return "elements along the depth do not lie so that they can be arranged"
     slow = _slow(w)
     fast = w.items // slow
     whole = fast if slow >= target.cores else -(-w.items // target.cores)
-    return replace(w, plan=replace(plan, grain=max(whole, -(-w.items // MOST_CHUNKS))))
+    return replace(w, plan=replace(w.plan, grain=max(whole, -(-w.items // MOST_CHUNKS))))
 
 
 def _slow(w: WindowPlan) -> int:
@@ -152,13 +169,6 @@ def _slow(w: WindowPlan) -> int:
 
 def _length(index: Index, blocks: tuple[Cut, ...]) -> int:
     return next((b.length for b in blocks if b.index is index), extent_of(index))
-
-
-def _tile(length: int, inner: list[Index], blocks: tuple[Cut, ...]) -> tuple[int, int]:
-    """The lines and rows of a tile: of equal parts of a line so long, or of two short lines."""
-    if length > LANES or len(inner) < 2:
-        return 1, -(-length // -(-length // (2 * LANES)))
-    return min(2, _length(inner[-2], blocks)), length
 
 
 def heights(lines: int, rows: int) -> tuple[int, ...]:
@@ -183,16 +193,22 @@ def pixels_of(w: WindowPlan) -> Pixels | None:
     steps = {i: w.rows.step(i) for i in others if extent_of(i) > 1}
     if min(steps.values(), default=0) < 0 or apart < 1:
         return None
+    edges = edges_of(w)
+    along = {i: n for i, n in steps.items() if not any(i in (s.own, s.term) for s in w.inside)}
     unit = 1
     if apart == 1:
-        unit = next((n for n in sorted(steps.values()) if n), 1)
-        if any(n % unit for n in steps.values()) or unit < w.cut.length:
+        unit = min((n for n in (*along.values(), *(e.step for e in edges)) if n), default=1)
+        if any(n % unit for n in (*steps.values(), *(e.step for e in edges))):
+            return None
+        if unit < w.cut.length:
             return None
     moved = {i: n // unit for i, n in steps.items()}
-    count = 1 + sum(n * (length(i) - 1) for i, n in moved.items())
+    count = 1 + sum(moved[i] * (length(i) - 1) for i in along)
+    count += sum(e.step // unit * (e.size - 1) for e in edges)
+    first = sum(e.step // unit * e.first for e in edges)
     if apart > 1 and apart < count:
         return None
-    return Pixels(count, moved, apart == 1, unit if apart == 1 else apart)
+    return Pixels(count, moved, apart == 1, unit if apart == 1 else apart, first)
 
 
 # ------------------------------------------------------------------------ choice
@@ -234,13 +250,17 @@ def _ways(
         first = next(i for i in last_of(broadcast.indices, row) if i not in alone)
         unit = min(2, matrices_of(extent_of(lanes[0]))) * LANES
         of_step = matrices_for(form, broadcast, vector).depth
-        for down in _divisors(extent_of(first), 1):
+        ways = [(down, 0) for down in _divisors(extent_of(first), 1)]
+        if inside_of(form, broadcast):
+            ways.append((extent_of(first), 1))
+        for down, within in ways:
             for right in _divisors(extent_of(lanes[0]), unit):
                 for deep in _divisors(extent_of(depth), of_step):
                     for lanes_first in (False, True):
                         s = MatrixWindow(
-                            side, numbers[row], numbers[depth], down, right, deep, int(lanes_first)
-                        )
+                            side, numbers[row], numbers[depth], down, right, deep,
+                            int(lanes_first), within,
+                        )  # fmt: skip
                         w = plan_of(form, s, strides, target, constant)
                         if not isinstance(w, str) and bytes_of(w) <= room(target):
                             yield s, w
@@ -317,29 +337,34 @@ def done_in(w: WindowPlan, strides: Strides, target: Target) -> float:
 def _tiles(w: WindowPlan, m: MatrixProduct, strides: Strides) -> float:
     """Cycles of the tiles of an item."""
     plan, blocks = w.plan, w.blocks
-    own = [i for i in plan.broadcast.indices if i not in w.fixed]
-    lines = 1
-    for index in own[:-1]:
-        lines *= w.length(index)
-    length, lanes = w.length(w.row), w.length(w.lane)
-    whole, rest = divmod(length, plan.rows)
+    own = [i for i in plan.broadcast.indices if i not in (*w.fixed, w.row, w.line)]
+    others, lanes = 1, w.length(w.lane)
+    for index in own:
+        others *= w.length(index)
+    of_cut = -(-w.cut.length // m.depth)
     a_loads, b_loads = m.loads
     wide = matrices_of(min(lanes, plan.panel))
-    cycles = 0.0
-    for times, rows in ((whole, plan.rows), (1, rest)):
-        if times and rows:
-            high = heights(w.lines, rows)
-            # a product of few rows waits for its columns
-            products = SLOWED * len(m.products) * wide * sum(max(h, 8) for h in high)
-            loads = LOAD * (a_loads * len(high) + b_loads * wide)
-            steps = blocks * size(w.loops[:-1]) * -(-w.cut.length // m.depth)
-            runs = blocks * size(w.loops[: runs_of(w, -(-w.cut.length // m.depth))])
-            tile = (
-                max(products, 1.1 * loads) * steps
-                + blocks * CALL
-                + runs * (SUMS + AGAIN) * len(high) * wide
-            )
-            cycles += times * tile
-    tiles = lines / w.lines * (lanes / min(lanes, plan.panel))
+    cycles, rows_in_all = 0.0, 0
+    for region in regions_of(w):
+        extents = [len(region.terms.get(i, range(extent_of(i)))) for i in w.loops[:-1]]
+        lines, length = region.tile
+        whole, rest = divmod(len(region.rows), length)
+        down = len(region.lines) / lines
+        rows_in_all += len(region.rows) * len(region.lines)
+        for times, rows in ((whole, length), (1, rest)):
+            if times and rows:
+                high = heights(lines, rows)
+                # a product of few rows waits for its columns
+                products = SLOWED * len(m.products) * wide * sum(max(h, 8) for h in high)
+                loads = LOAD * (a_loads * len(high) + b_loads * wide)
+                steps = blocks * math.prod(extents) * of_cut
+                runs = blocks * math.prod(extents[: runs_of(w, of_cut)])
+                tile = (
+                    max(products, 1.1 * loads) * steps
+                    + blocks * CALL
+                    + runs * (SUMS + AGAIN) * len(high) * wide
+                )
+                cycles += down * times * tile
+    tiles = others * (lanes / min(lanes, plan.panel))
     each = storing(replace(plan, ragged=True), strides) / 2
-    return cycles * tiles + each * lines * length * lanes
+    return cycles * tiles + each * others * rows_in_all * lanes

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...ir.nodes import Index
 from ...records import replace
 from . import matrix_parts
 from .contraction_form import size
 from .contraction_sides import aligned, element
-from .contraction_space import chunk_range, plus, times
+from .contraction_space import Places, chunk_range, minus, plus, times
 from .emit import Place
 from .emit_access import extent_of
 from .kernels import KernelCode, Strides
@@ -22,6 +24,7 @@ from .matrix import (
     matrices_of,
 )
 from .matrix_parts import Arranging, Kind
+from .matrix_regions import edges_of, regions_of
 from .matrix_tile import write_tile
 from .matrix_window import arranged_bytes, heights, pixels_of, runs_of, sums_of
 from .nest_stream import FENCE
@@ -29,7 +32,7 @@ from .target import Target
 from .window_box import flat_number
 from .window_plan import WindowPlan, loops_inside
 from .window_tile import WindowTile
-from .window_write import At, Sum, WindowWriter
+from .window_write import At, Sum, WindowWriter, pieces_of
 
 
 def write_matrix_window(plan: WindowPlan, strides: Strides, target: Target) -> KernelCode:
@@ -52,10 +55,13 @@ class MatrixWindowWriter(WindowWriter):
         self.pixels = pixels
         self.heights = {
             heights(lines, rows)
-            for _, lines in self._pieces(w.line, w.lines)
-            for _, rows in self._pieces(w.row, w.plan.rows)
+            for region in regions_of(w)
+            for _, lines in pieces_of(region.lines, region.tile[0])
+            for _, rows in pieces_of(region.rows, region.tile[1])
         }
         """The rows of the matrices of tiles, of each kind of tile."""
+        self.region = regions_of(w)[0]
+        """The results of tiles that are written."""
         self.matrix_tiles: dict[str, MatrixTile] = {}
         self.arranging: dict[str, Arranging] = {}
 
@@ -129,7 +135,13 @@ class MatrixWindowWriter(WindowWriter):
         self._copy(w.rows, self.at_rows, block)
         inside = {i: Place("0") for i in (*w.plan.broadcast.indices, *w.loops) if i not in w.fixed}
         start = {w.cut.index: Place(times(b, block, w.cut.length))}
+        # of a whole map, from the first element that there is to that of no border
+        terms = {side.term: side.parts[0].terms.start for side in w.inside}
+        start |= {i: Place(str(n)) for i, n in terms.items()}
         at = self._at(w.rows, self.at_rows, inside, start)
+        before = sum(e.step * e.first for e in edges_of(w))
+        before += sum(n * w.rows.step(i) for i, n in terms.items())
+        at = element(b, self.scalar, at, str(-before))
         kind: Kind = "rows" if pixels.along else "turned"
         arranging = Arranging(kind, pixels.count, pixels.apart)
         self._begin(0)
@@ -178,6 +190,19 @@ class MatrixWindowWriter(WindowWriter):
             self.is_odd = b.op(f"icmp ne i32 {either}, 0")
         self._tiles(k)
 
+    def _rows_of(self, down: Places) -> Iterator[tuple[Places, str, tuple[int, int]]]:
+        """Loops over rows of tiles of one region after the other."""
+        w = self.w
+        for self.region in regions_of(w):
+            lines, rows = self.region.tile
+            for line, high in pieces_of(self.region.lines, lines):
+                for row, long in pieces_of(self.region.rows, rows):
+                    if len(self.heights) > 1:
+                        self._configure(heights(high, long))
+                    with self._steps(*line) as y, self._steps(*row) as r:
+                        known = down if w.line is None else down | {w.line: Place(y)}
+                        yield known, r, (high, long)
+
     def _tile(self, at: At, counts: tuple[int, int, int], k: Sum) -> None:
         b, wide = self.b, counts[2]
         c = self._sums_of(at, counts[0])
@@ -204,34 +229,48 @@ class MatrixWindowWriter(WindowWriter):
         steps = -(-w.cut.length // m.depth)
         each = size(w.loops[:-1]) * m.columns * steps * MATRIX // LANES
         v = element(self.b, "i8", self.matrix_columns, times(b, at.lane, each))
+        moves = self._moves(matrices_of(wide) * m.columns * steps * MATRIX)
+        before = sum(terms.start * step for terms, step in zip(self._terms(), moves, strict=True))
+        v = element(self.b, "i8", v, str(before))
         runs = runs_of(w, steps) if m.is_real else 0
-        where = self._rows(lines, high)
+        where = self._rows(lines, high, moves)
         tile = MatrixTile(m, high, matrices_of(wide), self.plan.panel, where, runs=runs)
         self.matrix_tiles[tile.name] = tile
-        if len(self.heights) > 1:
-            self._configure(high)
-        b.line(tile.call(a, v, str(steps), c, k.first))
+        turns = [len(terms) for terms in self._terms()]
+        b.line(tile.call(a, v, str(steps), c, k.first, turns=turns))
 
     def _configure(self, high: tuple[int, ...]) -> None:
         """Say what registers hold for tiles of such matrices of rows."""
         self.b.line(f"call void @llvm.x86.ldtilecfg(ptr {configuration(high)[0]})")
 
-    def _rows(self, lines: int, high: tuple[int, ...]) -> Rows:
-        """Where a tile's matrices of rows are."""
+    def _terms(self) -> list[range]:
+        """The terms of a region, of each loop around the steps."""
+        return [self.region.terms.get(i, range(extent_of(i))) for i in self.w.loops[:-1]]
+
+    def _moves(self, each: int) -> list[int]:
+        """How far columns of so many bytes, those of all loops inside, move in each."""
+        loops = self.w.loops[:-1]
+        return [size(loops[n + 1 :]) * each for n in range(len(loops))]
+
+    def _rows(self, lines: int, high: tuple[int, ...], moves: list[int]) -> Rows:
+        """Where a tile's matrices of rows are, and how far its loops move rows and columns."""
         w, p = self.w, self.pixels
         row = p.steps.get(w.row, 0)
         second = high[0] * row
         if lines > 1:
             assert w.line is not None
             second = p.steps.get(w.line, 0)
-        loops = tuple((extent_of(i), p.steps.get(i, 0) * LINE_OF_MATRIX) for i in w.loops[:-1])
+        down = (p.steps.get(i, 0) * LINE_OF_MATRIX for i in w.loops[:-1])
+        loops = tuple(zip(down, moves, strict=True))
         bytes_of = LINE_OF_MATRIX
         step = self.matrices.rows * p.part
         return Rows(row * bytes_of, second * bytes_of, p.part, step, loops)
 
     def _pixel(self, at: At) -> str:
         """The first pixel that a tile reads."""
-        b, number = self.b, "0"
+        b, number = self.b, str(self.pixels.first)
+        for index, terms in self.region.terms.items():
+            number = plus(b, number, str(terms.start * self.pixels.steps.get(index, 0)))
         for index, place in (at.down | {self.w.row: Place(at.row)}).items():
             step = self.pixels.steps.get(index, 0)
             if step and place.base is not None:
@@ -240,20 +279,40 @@ class MatrixWindowWriter(WindowWriter):
 
     def _sums_of(self, at: At, lines: int) -> str:
         """Where the sums of a tile are."""
-        return "%scratch" if self.w.blocks == 1 else self._sums_in_turns(at, lines)
+        b, w = self.b, self.w
+        if w.blocks == 1:
+            return "%scratch"
+        if not w.inside:
+            return self._sums_in_turns(at, lines)
+        # those of a region's rows are side by side for each line
+        row, length = "0", len(self.region.rows)
+        for index in (*w.down(), *(() if w.line is None else (w.line,))):
+            if index in at.down:
+                row = plus(b, times(b, row, w.length(index)), at.down[index].base or "0")
+        inside = minus(b, at.row, str(self.region.rows.start))
+        row = plus(b, times(b, row, length), times(b, inside, lines))
+        row = plus(b, row, str(self.region.rows.start * (self._all_rows() // w.length(w.row))))
+        before = plus(b, times(b, row, self.plan.panel), times(b, at.lane, self._all_rows()))
+        return element(b, self.scalar, "%scratch", before)
 
     def _multiply_add(self, at: At, counts: tuple[int, int, int], k: Sum, c: str) -> None:
         """The tile by multiply-adds, row by row."""
         b, w, plan = self.b, self.w, self.plan
         lines, rows, wide = counts
         stride = -(-wide // LANES) * LANES
-        start = {w.cut.index: Place(k.begin)}
+        region = self.region.terms
+        first = {i: Place(str(terms.start)) for i, terms in region.items()}
+        start = first | {w.cut.index: Place(k.begin)}
         a = self._at(w.rows, self.at_rows, at.down | {w.row: Place(at.row)}, start)
-        v = self._columns(at, start)
-        v = element(b, self.scalar, v, times(b, k.begin, stride))
-        loops = loops_inside(w, stride)
+        v = element(b, self.scalar, self._columns(at, start), times(b, k.begin, stride))
+        moves = self._moves(extent_of(w.cut.index) * stride)
+        before = sum(terms.start * step for terms, step in zip(self._terms(), moves, strict=True))
+        v = element(b, self.scalar, v, str(before))
+        loops = loops_inside(w, stride, region)
+        label = "".join(f".{len(terms)}" for terms in region.values())
         tile = WindowTile(
             self.form.dtype, LANES, (0,), stride // LANES, LANES, loops, plan.panel, w.registers,
+            label,
         )  # fmt: skip
         self.tiles[tile.name] = tile
         for line in range(lines):

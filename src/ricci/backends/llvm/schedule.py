@@ -133,7 +133,8 @@ class MatrixWindow:
     other, whose elements along the reduced index `depth` are in words. A piece of work does
     `row_block` values of the first of the rows' indices and `lane_block` columns, in turn for
     `depth_block` values of the depth (0: all). If `lanes_first` is not 0, pieces that follow on one
-    another have the same columns.
+    another have the same columns. If `inside` is not 0, terms that are outside of what windows are
+    over are left out, and not read as zeros from a border.
     """
 
     template: ClassVar[str] = "matrix window"
@@ -144,6 +145,7 @@ class MatrixWindow:
     lane_block: int
     depth_block: int
     lanes_first: int
+    inside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,7 @@ def describe(schedule: Schedule | None) -> str:
             return (
                 f"matrix window: {w.vector} in columns, rows along {w.row}, words along {w.depth}, "
                 f"blocks {w.row_block}x{w.lane_block}x{w.depth_block}"
+                + (", terms inside" if w.inside else "")
             )
         case Winograd() as f:
             return (

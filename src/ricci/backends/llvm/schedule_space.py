@@ -265,13 +265,15 @@ class KernelSpace:
 
 
 def _near_matrix_window(s: MatrixWindow, r: random.Random) -> MatrixWindow:
-    match r.choice(("rows", "lanes", "depth", "order")):
+    match r.choice(("rows", "lanes", "depth", "order", "inside")):
         case "rows":
             return replace(s, row_block=scaled(s.row_block, r))
         case "lanes":
             return replace(s, lane_block=scaled(s.lane_block, r))
         case "depth":
             return replace(s, depth_block=scaled(s.depth_block, r))
+        case "inside":
+            return replace(s, inside=1 - min(s.inside, 1), row_block=0)
     return replace(s, lanes_first=1 - min(s.lanes_first, 1))
 
 

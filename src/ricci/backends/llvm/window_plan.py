@@ -11,11 +11,12 @@ the vectors instead, from panels arranged ahead of time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...ir import shapes
 from ...ir.nodes import Access, Index, Skip, Tensor, integer
 from ...ir.rewrite import substitute
+from ...passes.margins import Side
 from ...records import dataclass, replace
 from .contraction_form import Form, Operand, size
 from .contraction_plan import MOST_CHUNKS, Plan, is_across, may_prepare, reduced_loops
@@ -107,6 +108,8 @@ class WindowPlan:
     what they share stays near."""
     matrices: MatrixProduct | None = None
     """How tiles are computed that are matrices in registers, if they are (`matrix_window`)."""
+    inside: tuple[Side, ...] = ()
+    """The dimensions of which tiles do only the terms that are inside (`matrix_regions`)."""
 
     @property
     def blocks(self) -> int:
@@ -561,12 +564,14 @@ def last_of(indices: tuple[Index, ...], index: Index) -> tuple[Index, ...]:
     return (*(i for i in indices if i is not index), index)
 
 
-def loops_inside(w: WindowPlan, stride: int) -> Loops:
-    """The loops over k of a block: their extents, and the steps of both operands, `stride` being
-    what a panel has for each k."""
+def loops_inside(w: WindowPlan, stride: int, terms: Mapping[Index, range] | None = None) -> Loops:
+    """The loops over k of a block: their extents, or how many `terms` there are, and the steps of
+    both operands, `stride` being what a panel has for each k."""
     found: list[tuple[int, int, int]] = []
     for position, index in enumerate(w.loops):
         extent = w.cut.length if index is w.cut.index else extent_of(index)
+        if terms is not None and index in terms:
+            extent = len(terms[index])
         a, v = w.rows.step(index), w.columns.step(index)
         if w.prepared:
             v = stride * size(w.loops[position + 1 :])

@@ -22,8 +22,8 @@ from .words import Words
 Loops = tuple[tuple[int, int, int], ...]
 """Extents of loops over k and the steps of both operands, the outermost first."""
 
-STRETCH = 150
-"""Terms that are added one by one, about: three times seven by seven."""
+STRETCH = 128
+"""Terms that are added one by one, about."""
 _APART = 'call void asm sideeffect "", "~{memory}"()'
 """No instruction; but what is in memory may be another afterwards, so each step reads its own
 elements. (They are arguments that nobody writes to: passes that look at that are not run.)"""

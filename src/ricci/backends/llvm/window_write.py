@@ -330,10 +330,7 @@ class WindowWriter:
 
     def _pieces(self, index: Index | None, step: int) -> list[tuple[tuple[int, int, int], int]]:
         """The loops over whole tiles and the rest: from, to and step, and how long a tile is."""
-        extent = 1 if index is None else self.w.length(index)
-        full = extent // step * step
-        pieces = [((0, full, step), step), ((full, extent, extent), extent - full)]
-        return [(loop, count) for loop, count in pieces if loop[0] < loop[1]]
+        return pieces_of(range(1 if index is None else self.w.length(index)), step)
 
     @contextmanager
     def _steps(self, begin: int, end: int, step: int) -> Iterator[str]:
@@ -506,6 +503,14 @@ class WindowWriter:
             if step and place.base is not None:
                 offset = plus(b, offset, times(b, place.base, step))
         return element(b, self.scalar, copy, offset)
+
+
+def pieces_of(values: range, step: int) -> list[tuple[tuple[int, int, int], int]]:
+    """Loops over values, so many at a time, and over the rest: from, to and step, and how many."""
+    begin, end = values.start, values.stop
+    full = begin + len(values) // step * step
+    pieces = [((begin, full, step), step), ((full, end, len(values)), end - full)]
+    return [(loop, count) for loop, count in pieces if loop[0] < loop[1]]
 
 
 def _count(indices: Sequence[Index]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Literal
 
 from ...dtypes import DType
-from ...passes.machine import Machine
 from ...records import dataclass, replace
 from .emit_types import with_lanes
 from .target import Target
@@ -171,13 +170,9 @@ def _kind(bounds: Range) -> str | None:
     return "u" if _is_inside(bounds, (0, 255)) else None
 
 
-def machine_of(target: Target) -> Machine:
-    """What passes know of a target. Integers that it does not multiply cost a conversion where they
-    are read."""
-    factors = DType.INT8 if _has_vnni(target) or _has_dotprod(target) else DType.INT16
-    # matrices do all products of windows that are apart sooner than others do fewer of them
-    fewer = target.winograd and not (target.matrices and target.in_parts)
-    return Machine(factors, target.shared, target.cores, fewer)
+def least_factor(target: Target) -> DType:
+    """The least integers that a processor multiplies: others cost a conversion where they are."""
+    return DType.INT8 if _has_vnni(target) or _has_dotprod(target) else DType.INT16
 
 
 def _has_vnni(target: Target) -> bool:
