@@ -11,6 +11,7 @@ bits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 
 from ...dtypes import DType
@@ -22,8 +23,11 @@ from .words import Words
 Loops = tuple[tuple[int, int, int], ...]
 """Extents of loops over k and the steps of both operands, the outermost first."""
 
-STRETCH = 128
-"""Terms that are added one by one, about."""
+STRETCH = 150
+"""Terms that are added one by one, about: three times seven by seven."""
+_MOST_ALONE = 128
+"""The same of sums that are one stretch, whose errors none of others make up for, where registers
+are for tiles so large that the end of a stretch hardly counts."""
 _APART = 'call void asm sideeffect "", "~{memory}"()'
 """No instruction; but what is in memory may be another afterwards, so each step reads its own
 elements. (They are arguments that nobody writes to: passes that look at that are not run.)"""
@@ -90,10 +94,12 @@ class WindowTile:
         """How many of the outer loops are around a stretch of terms; 0 if it is all of them."""
         if self.words is not None:
             return 0  # integers lose nothing
+        alone = math.prod(extent for extent, _, _ in self.loops) <= STRETCH
+        most = _MOST_ALONE if alone and self.registers > 16 else STRETCH
         terms = 1
         for position in range(len(self.loops) - 1, 0, -1):
             terms *= self.loops[position][0]
-            if terms * self.loops[position - 1][0] > STRETCH:
+            if terms * self.loops[position - 1][0] > most:
                 return position
         return 0
 
