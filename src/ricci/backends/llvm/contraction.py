@@ -48,6 +48,8 @@ from .winograd_write import write_winograd
 
 _ALIKE = 1.05
 """Estimates so near each other say nothing: what is read in place is preferred then."""
+_BESIDE_MATRICES = 1.08
+"""How many times as long as estimated other panels take, beside those of matrices."""
 _ALIKE_FITTED = 0.9
 """The same beside panels that `is_fitted` is said of: of 116 layers copies of boxes take 1.18 times
 their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
@@ -178,7 +180,8 @@ def _choose_matrices(
     form: Form, strides: Strides, target: Target, constant: frozenset[Tensor], most: float
 ) -> tuple[Plan | MatrixWindow | None, float]:
     """What is done soonest by matrices, if before `most` cycles, and when."""
-    found: Plan | MatrixWindow | None = choose_matrices(form, strides, target, constant, most)
+    limit = _BESIDE_MATRICES * most
+    found: Plan | MatrixWindow | None = choose_matrices(form, strides, target, constant, limit)
     if isinstance(found, Plan):
         most = until_done(found, strides, target)
     window = choose_matrix_window(form, strides, target, constant, most)

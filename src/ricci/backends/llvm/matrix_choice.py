@@ -34,8 +34,11 @@ ARRANGE, TURN, COPY = 0.7, 1.1, 0.1
 """Cycles to arrange an element in parts; of rows that are turned round; and to copy a word."""
 FROM_AFAR = 0.3
 """More of what comes from beyond the caches of a core."""
-CALL, SUMS, AGAIN = 60.0, 18.0, 30.0
-"""Cycles to call a tile, to store a matrix of sums, and to add to what there is."""
+_SPREAD = 1.3
+"""More of what is packed from elements that do not lie side by side."""
+CALL, SUMS, AGAIN = 60.0, 18.0, 15.0
+"""Cycles to call a tile, to store a matrix of sums, and to add to what there is, most of it beside
+products."""
 LOAD, _LEAST = 8.0, 8
 """Cycles to load a matrix, and rows for as many of which a product takes as many cycles, at least.
 """
@@ -178,6 +181,11 @@ def until_done(plan: Plan, strides: Strides, target: Target) -> float:
     return _Costs(plan, strides, target).until_done(plan.row_block, plan.lane_block)
 
 
+def _is_spread(operand: Operand, strides: Strides) -> bool:
+    """Whether neighbouring elements do not lie side by side."""
+    return operand.access is not None and step_of(operand, operand.indices, strides) > 1
+
+
 class _Costs:
     """What a plan costs, for any blocks of rows and columns."""
 
@@ -192,7 +200,8 @@ class _Costs:
         )
         self.row, self.column = (
             depth * (arrange + reading(source, operand, panel, plan, strides, target) / 2
-                + FROM_AFAR * self._is_far(operand))
+                + FROM_AFAR * self._is_far(operand)
+                + _SPREAD * (source == "packed" and _is_spread(operand, strides)))
             for operand, source, panel, arrange in sides
         )  # fmt: skip
         self.each = storing(plan, strides) / 2
