@@ -15,9 +15,15 @@ from .target import Target
 from .words import least_factor
 
 
+_OF_SERVERS = 16 << 20
+"""Bytes that are likely to stay in the third cache of processors with matrices in registers, which
+has hundreds of megabytes for all cores."""
+
+
 def machine_of(target: Target) -> Machine:
     """What passes know of a target."""
     by_matrices = target.matrices and target.in_parts
+    cache = _OF_SERVERS if target.matrices else target.shared
     # matrices do all products of windows that are apart sooner than others do fewer of them
     fewer = target.winograd and not by_matrices
 
@@ -29,4 +35,4 @@ def machine_of(target: Target) -> Machine:
         return found is not None and found[1].inside > 0
 
     keeps = is_whole if by_matrices else None
-    return Machine(least_factor(target), target.shared, target.cores, fewer, keeps)
+    return Machine(least_factor(target), cache, target.cores, fewer, keeps)
