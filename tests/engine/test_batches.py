@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm.machine import machine_of
+from ricci.backends.llvm.target import host
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Kernel, Program, Repeat, tensors_touched, tensors_written
 from ricci.ir.nodes import Tensor, integer
@@ -231,7 +233,7 @@ def test_long_chains_and_large_batches_are_decided_in_time() -> None:
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_calls_do_large_images_one_by_one(batch: int) -> None:
-    """Maps of 2.5 MB each, of which caches keep two, whatever the machine."""
+    """Maps of 2.5 MB each, of which caches keep two, or those of two images."""
     text = IMAGES.replace("8, 4, 32, 32", f"{batch}, 4, 200, 200")
     text = text.replace("y: real[8, 16, 8, 8]", f"y: real[{batch}, 16, 50, 50]")
     run = ricci.parse(text).compile(threads=2)
@@ -240,7 +242,8 @@ def test_calls_do_large_images_one_by_one(batch: int) -> None:
     profile = run.profile(*(r.standard_normal(s).astype(np.float32) for s in shapes), rounds=1)
     kernels = [k for k in profile.kernels if "nn." in k.name]
     assert len(kernels) == 3
-    assert (kernels[1].runs, kernels[2].runs) == (batch, batch)
+    rounds = max(1, batch // (2 if machine_of(host()).cache > 10 << 20 else 1))
+    assert (kernels[1].runs, kernels[2].runs) == (rounds, rounds)
 
 
 # ----------------------------------------------------------------------- results

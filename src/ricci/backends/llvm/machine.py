@@ -14,7 +14,6 @@ from .matrix_window import choose_matrix_window
 from .target import Target
 from .words import least_factor
 
-
 _OF_SERVERS = 16 << 20
 """Bytes that are likely to stay in the third cache of processors with matrices in registers, which
 has hundreds of megabytes for all cores."""
