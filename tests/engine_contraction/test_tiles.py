@@ -74,6 +74,23 @@ def test_sums_of_windows_stay_in_registers(
     assert not found[0].spills
 
 
+@pytest.mark.parametrize(
+    ("extents", "registers", "stretches"),
+    [
+        ((3, 7, 7), 32, 1),  # all is one stretch, too long for an exact sum
+        ((3, 7, 7), 16, 0),  # where the end of a stretch costs more
+        ((16, 3, 3, 16), 32, 1),
+        ((2, 7, 7), 32, 0),
+    ],
+)
+def test_long_sums_of_windows_are_cut(
+    extents: tuple[int, ...], registers: int, stretches: int
+) -> None:
+    loops = tuple((n, 1, 16) for n in extents)
+    tile = WindowTile(FLOAT32, 16, (0,), 1, 16, loops, 16, registers)
+    assert tile.stretches == stretches
+
+
 @pytest.mark.parametrize("kind", ["packed", "in place"])
 @pytest.mark.parametrize("shape", [(4, 3), (5, 2), (6, 2)])
 def test_little_is_around_the_products(shape: tuple[int, int], kind: Rows) -> None:
