@@ -36,6 +36,8 @@ FROM_AFAR = 0.3
 """More of what comes from beyond the caches of a core."""
 _SPREAD = 1.3
 """More of what is packed from elements that do not lie side by side."""
+_RAGGED = 0.5
+"""More if the last steps of blocks have fewer k than others, which are read under masks."""
 CALL, SUMS, AGAIN = 60.0, 18.0, 15.0
 """Cycles to call a tile, to store a matrix of sums, and to add to what there is, most of it beside
 products."""
@@ -201,7 +203,8 @@ class _Costs:
         self.row, self.column = (
             depth * (arrange + reading(source, operand, panel, plan, strides, target) / 2
                 + FROM_AFAR * self._is_far(operand)
-                + _SPREAD * (source == "packed" and _is_spread(operand, strides)))
+                + _SPREAD * (source == "packed" and _is_spread(operand, strides))
+                + _RAGGED * (self.m.is_real and plan.depth.most % self.m.depth > 0))
             for operand, source, panel, arrange in sides
         )  # fmt: skip
         self.each = storing(plan, strides) / 2
