@@ -108,6 +108,9 @@ def test_what_is_best_left_whole() -> None:
     assert terms_of(case.model(), machine) == [64 * 160 * 99**2]
     large = Convolution((120, 120), (64, 160, 3, 3), (18, 18), dilation=18)
     assert len(terms_of(large.model(), machine)) == 9
+    # one block of filters would leave a core without work
+    few = Convolution((33, 33), (32, 64, 3, 3), (12, 12), dilation=12)
+    assert len(terms_of(few.model(), machine)) == 9
     plain = machine_of(named("x86-64-v4"))
     assert len(terms_of(case.model(), plain)) == 9
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from ...passes.machine import Machine
-from .contraction_form import find_form
-from .matrix_choice import may_multiply
-from .matrix_window import choose_matrix_window
+from .kernels import choose
+from .schedule import MatrixWindow
 from .target import Target
 from .words import least_factor
 
@@ -27,11 +25,8 @@ def machine_of(target: Target) -> Machine:
     fewer = target.winograd and not by_matrices
 
     def is_whole(kernel: Reduce, constant: Collection[Tensor]) -> bool:
-        form = find_form(kernel, {})
-        if form is None or not may_multiply(form, target):
-            return False
-        found = choose_matrix_window(form, {}, target, frozenset(constant), math.inf)
-        return found is not None and found[1].inside > 0
+        chosen = choose(kernel, {}, target, frozenset(constant))
+        return isinstance(chosen, MatrixWindow) and chosen.inside > 0
 
     keeps = is_whole if by_matrices else None
     return Machine(least_factor(target), cache, target.cores, fewer, keeps)
