@@ -17,7 +17,7 @@ from ricci.backends.llvm.contraction_schedule import schedule_of
 from ricci.backends.llvm.contraction_words import find_words
 from ricci.backends.llvm.kernels import KernelCode, choose
 from ricci.backends.llvm.matrix import MatrixProduct, MatrixTile, panel_rows
-from ricci.backends.llvm.matrix_choice import ranked_plans
+from ricci.backends.llvm.matrix_choice import ranked_plans, until_done
 from ricci.backends.llvm.matrix_tile import write_tile
 from ricci.backends.llvm.schedule import Contraction, Matrices
 from ricci.backends.llvm.target import Target, as_allowed, host
@@ -324,6 +324,16 @@ def test_a_server_is_known_by_its_instructions() -> None:
     assert target._model("rocketlake", half) == "sapphirerapids"
     assert target._model("rocketlake", {}) == "rocketlake"
     assert target._model("znver4", half) == "znver4"
+
+
+def test_steps_that_are_not_full_take_longer() -> None:
+    """As many steps of fewer k, which are read under masks."""
+    ragged, full = (
+        until_done(ranked_plans(form, {}, TARGET, frozenset())[0][1], {}, TARGET)
+        for k in (197, 224)
+        if (form := find_form(matmul(197, 64, k).kernel, {})) is not None
+    )
+    assert ragged > full
 
 
 def test_the_smallest_products_come_first_and_parts_stay() -> None:
