@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from ..dtypes import DType
 from ..ir.loops import Reduce
@@ -16,13 +16,17 @@ class Machine:
     stay in caches from one kernel to the next, 0 if nobody knows, and `threads` are those of a
     call. `fewer` says whether windows of neighbours with constant factors take fewer products, and
     `keeps`, if anything, whether the code of a sum of products, some tensors being constant, leaves
-    out by itself what of its windows is outside."""
+    out by itself what of its windows is outside. `takes`, if anything, estimates cycles until all
+    cores have done such a sum, given the strides of tensors that are not row-major, too."""
 
     factors: DType = DType.INT8
     cache: int = 0
     threads: int = 2
     fewer: bool = False
     keeps: Callable[[Reduce, Collection[Tensor]], bool] | None = None
+    takes: (
+        Callable[[Reduce, Mapping[Tensor, tuple[int, ...]], Collection[Tensor]], float] | None
+    ) = None
 
 
 UNKNOWN = Machine()

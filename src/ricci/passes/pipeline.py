@@ -43,6 +43,7 @@ from .scale import move_constants
 from .scans import separate_scans
 from .specialise import specialise
 from .state import update_in_place
+from .strided import copy_strided
 from .views import Views, root_of
 
 
@@ -150,6 +151,7 @@ def _program(
         kept += arranged.copies.values()
         strides |= arranged.strides
         late = copy_borders(late, lowered.places.strides_of_all(strides), constant)
+        late = copy_strided(late, lowered.places.strides_of_all(strides), constant, machine.takes)
         batched = batch_by_batch(
             late, lowered.places, {**strides, **strided}, ports | lowered.changing, machine
         )

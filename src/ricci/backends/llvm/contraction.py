@@ -11,6 +11,8 @@ plan alone (`contraction_plan`).
 
 from __future__ import annotations
 
+import math
+
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from .contraction_beside import beside_others, is_fitted, plain, whole
@@ -65,7 +67,7 @@ def match(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
 ) -> KernelCode | None:
     """The code of a kernel that is a sum of products with enough reuse, else None."""
-    form, schedule = _choose(kernel, strides, target, constant)
+    form, schedule, _ = _choose(kernel, strides, target, constant)
     if form is None or schedule is None:
         return None
     strides, constant = with_strides(form, strides), with_views(form, constant)
@@ -105,8 +107,18 @@ def choose(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> Schedule | None:
     """The schedule of a kernel that is a sum of products with enough reuse, else None."""
-    _, schedule = _choose(kernel, strides, target, constant)
+    _, schedule, _ = _choose(kernel, strides, target, constant)
     return schedule_of(schedule) if isinstance(schedule, Plan) else schedule
+
+
+def cycles_of(
+    kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> float:
+    """Cycles until all cores have done a kernel, as estimated; infinity if there is no estimate."""
+    form, schedule, cycles = _choose(kernel, strides, target, constant)
+    if form is not None and may_multiply(form, target) and not _is_by_matrices(schedule):
+        cycles *= _BESIDE_MATRICES
+    return cycles
 
 
 def follow(
@@ -145,13 +157,14 @@ def form_of(kernel: Reduce, strides: Strides) -> Form | None:
 
 def _choose(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> tuple[Form | None, Plan | Dots | Window | MatrixWindow | Winograd | None]:
+) -> tuple[Form | None, Plan | Dots | Window | MatrixWindow | Winograd | None, float]:
+    """The form of a kernel, how it is done soonest, and when, if that is estimated."""
     form = form_of(kernel, strides)
     if form is None:
         return _choose_words(kernel, strides, target, constant)
     dots = choose_dots(form, strides, target, constant)
     if dots is not None:
-        return form, dots
+        return form, dots, math.inf
     plan = make_plan(form, strides, target, constant)
     panels, nest = whole(plan, strides, target), plain(plan, strides, target)
     good = _is_worthwhile(plan, panels, nest)
@@ -173,7 +186,7 @@ def _choose(
         soonest = min(soonest, done)
     fewer = choose_winograd(form, strides, target, constant, soonest)
     found = fewer or by_matrices or window
-    return form, found or (plan if good else None)
+    return form, found or (plan if good else None), math.inf if fewer else soonest
 
 
 def _choose_matrices(
@@ -188,6 +201,12 @@ def _choose_matrices(
     return (found, most) if window is None else (window[1], window[0])
 
 
+def _is_by_matrices(schedule: Plan | Dots | Window | MatrixWindow | Winograd | None) -> bool:
+    if isinstance(schedule, Plan):
+        return schedule.matrices is not None
+    return isinstance(schedule, MatrixWindow)
+
+
 def _packs(plan: Plan) -> bool:
     return "packed" in (plan.broadcast_source, plan.vector_source)
 
@@ -199,11 +218,11 @@ def _is_in_place(plan: Plan) -> bool:
 
 def _choose_words(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> tuple[Form | None, Plan | Window | MatrixWindow | None]:
+) -> tuple[Form | None, Plan | Window | MatrixWindow | None, float]:
     """The same of products of small integers."""
     form = find_words(kernel, strides, target)
     if form is None or form.words is None:
-        return None, None
+        return None, None, math.inf
     given = strides, constant
     strides, constant = with_strides(form, strides), with_views(form, constant)
     plan = make_plan(form, strides, target, constant)
@@ -219,10 +238,10 @@ def _choose_words(
     other = find_words(kernel, given[0], target, matrices=True)
     if other is not None and not kernel.again:
         strides, constant = with_strides(other, given[0]), with_views(other, given[1])
-        by_matrices, _ = _choose_matrices(other, strides, target, constant, soonest)
+        by_matrices, done = _choose_matrices(other, strides, target, constant, soonest)
         if by_matrices is not None:
-            return other, by_matrices
-    return form, window or (plan if good else None)
+            return other, by_matrices, done
+    return form, window or (plan if good else None), soonest
 
 
 def _until_done(plan: Plan, strides: Strides, target: Target) -> float:

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
 from ...passes.machine import Machine
-from .kernels import choose
+from .contraction import cycles_of
+from .kernels import Strides, choose
 from .schedule import MatrixWindow
 from .target import Target
 from .words import least_factor
@@ -28,5 +29,8 @@ def machine_of(target: Target) -> Machine:
         chosen = choose(kernel, {}, target, frozenset(constant))
         return isinstance(chosen, MatrixWindow) and chosen.inside > 0
 
-    keeps = is_whole if by_matrices else None
-    return Machine(least_factor(target), cache, target.cores, fewer, keeps)
+    def takes(kernel: Reduce, strides: Strides, constant: Collection[Tensor]) -> float:
+        return cycles_of(kernel, strides, target, frozenset(constant))
+
+    asked = (is_whole, takes) if by_matrices else (None, None)
+    return Machine(least_factor(target), cache, target.cores, fewer, *asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...dtypes import DType
+from ...ir.loops import tensors_touched
 from ...ir.nodes import Tensor
 from ...records import replace
 from .contraction_cost import reading
@@ -15,6 +16,7 @@ from .contraction_space import step_of
 from .contraction_storing import storing
 from .kernels import Strides
 from .matrix import LANES, MATRIX, MatrixProduct, matrices_of
+from .nest_uses import bytes_of
 from .packing import Depth
 from .schedule import Source
 from .target import Target
@@ -24,9 +26,11 @@ _TILE = 2 * LANES
 _NEAR = 0.5
 """The part of the first cache that a panel of rows may fill while columns pass by: matrices that
 come from the second one take longer than products."""
-_ROOM, _MOST_HELD = 0.7, 5 << 17
-"""The part of the second cache that a chunk may fill with matrices and sums, and bytes, at most:
-each thread takes them, beside what is between kernels."""
+_ROOM = 0.7
+"""The part of the second cache that a chunk may fill with matrices and sums."""
+_LEAST_HELD, _PART = 5 << 17, 0.3
+"""Bytes that it may fill of that in any case, and the part of what a kernel reads and writes that
+those of all threads may: they take them beside what is between kernels."""
 SLOWED = 1.3
 """How many times as long as counted products take: the clock is slower meanwhile, and matrices come
 from the second cache."""
@@ -139,9 +143,10 @@ def plan_of(
     )  # fmt: skip
 
 
-def room(target: Target) -> float:
+def room(form: Form, target: Target) -> float:
     """Bytes that a chunk may fill."""
-    return min(_ROOM * target.l2, _MOST_HELD)
+    touched = sum(map(bytes_of, tensors_touched(form.kernel)))
+    return min(_ROOM * target.l2, max(_LEAST_HELD, _PART * touched / target.cores))
 
 
 def _most_depth(m: MatrixProduct, target: Target) -> int:
@@ -194,6 +199,7 @@ class _Costs:
     def __init__(self, plan: Plan, strides: Strides, target: Target) -> None:
         assert plan.matrices is not None
         self.plan, self.target, self.m = plan, target, plan.matrices
+        self.room = room(plan.form, target)
         depth, self.blocks = plan.depth.extent, plan.depth.blocks
         self.steps = _steps(plan.depth, self.m)
         sides = (
@@ -245,7 +251,7 @@ class _Costs:
         packed += columns * (plan.vector_source == "packed")
         taken += 4 * packed * plan.depth.most
         taken += 4 * rows * columns * (self.blocks > 1)
-        return taken <= room(self.target)
+        return taken <= self.room
 
     def until_done(self, row_block: int, lane_block: int) -> float:
         """Cycles until all cores have done all chunks of a size."""

@@ -236,6 +236,7 @@ def _ways(
         ("right", form.left, form.right),
     ]
     steps = flat_form(form.kernel.targets[0], strides).steps
+    held = room(form, target)
     for side, broadcast, vector in sides[form.words is not None :]:
         lanes = [i for i in vector.indices if extent_of(i) > 1]
         if len(lanes) != 1 or not (is_affine(broadcast) and overlaps(broadcast, form)):
@@ -262,7 +263,7 @@ def _ways(
                             int(lanes_first), within,
                         )  # fmt: skip
                         w = plan_of(form, s, strides, target, constant)
-                        if not isinstance(w, str) and bytes_of(w) <= room(target):
+                        if not isinstance(w, str) and bytes_of(w) <= held:
                             yield s, w
 
 
