@@ -50,8 +50,9 @@ from .winograd_write import write_winograd
 
 _ALIKE = 1.05
 """Estimates so near each other say nothing: what is read in place is preferred then."""
-_BESIDE_MATRICES = 1.08
-"""How many times as long as estimated other panels take, beside those of matrices."""
+_BESIDE_MATRICES, _NESTS_BESIDE = 1.08, 0.9
+"""How many times as long as estimated other panels take, beside those of matrices; and plain nests,
+and copies of boxes."""
 _ALIKE_FITTED = 0.9
 """The same beside panels that `is_fitted` is said of: of 116 layers copies of boxes take 1.18 times
 their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
@@ -178,8 +179,10 @@ def _choose(
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
     by_matrices: Plan | MatrixWindow | None = None
     if may_multiply(form, target):
+        is_panels = good and window is None and soonest <= nest_done
+        others = _BESIDE_MATRICES if is_panels else _NESTS_BESIDE
         by_matrices, soonest = _choose_matrices(
-            form, strides, target, constant, min(soonest, nest_done)
+            form, strides, target, constant, min(soonest, nest_done), others
         )
     # fewer products were fitted beside what panels are estimated to take
     if is_fitted(plan, target):
@@ -190,11 +193,18 @@ def _choose(
 
 
 def _choose_matrices(
-    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor], most: float
+    form: Form,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+    most: float,
+    others: float = _BESIDE_MATRICES,
 ) -> tuple[Plan | MatrixWindow | None, float]:
-    """What is done soonest by matrices, if before `most` cycles, and when."""
-    limit = _BESIDE_MATRICES * most
-    found: Plan | MatrixWindow | None = choose_matrices(form, strides, target, constant, limit)
+    """What is done soonest by matrices, if before `most` cycles, and when; others take so many
+    times as long as estimated."""
+    found: Plan | MatrixWindow | None = choose_matrices(
+        form, strides, target, constant, others * most
+    )
     if isinstance(found, Plan):
         most = until_done(found, strides, target)
     window = choose_matrix_window(form, strides, target, constant, most)

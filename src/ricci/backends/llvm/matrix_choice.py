@@ -20,6 +20,7 @@ from .nest_uses import bytes_of
 from .packing import Depth
 from .schedule import Source
 from .target import Target
+from .window_plan import overlaps
 
 _TILE = 2 * LANES
 """Rows of a tile, and columns, at most."""
@@ -40,6 +41,8 @@ FROM_AFAR = 0.3
 """More of what comes from beyond the caches of a core."""
 _SPREAD = 1.3
 """More of what is packed from elements that do not lie side by side."""
+_NEAR_BY = 0.55
+"""The part of what it takes to pack that elements take which windows have in common."""
 _RAGGED = 0.5
 """More if the last steps of blocks have fewer k than others, which are read under masks."""
 CALL, SUMS, AGAIN = 60.0, 18.0, 15.0
@@ -207,18 +210,27 @@ class _Costs:
             (plan.vector, plan.vector_source, plan.panel, self._of_columns()),
         )
         self.row, self.column = (
-            depth * (arrange + reading(source, operand, panel, plan, strides, target) / 2
-                + FROM_AFAR * self._is_far(operand)
-                + _SPREAD * (source == "packed" and _is_spread(operand, strides))
-                + _RAGGED * (self.m.is_real and plan.depth.most % self.m.depth > 0))
+            depth * (arrange + self._bringing(operand, source, panel, strides))
             for operand, source, panel, arrange in sides
-        )  # fmt: skip
+        )
         self.each = storing(plan, strides) / 2
         rows, columns = plan.broadcast.extent, plan.vector.extent
         self.down = self._down(rows) / rows
         """Cycles of a product, for each row and matrix of columns."""
         self.right = matrices_of(columns) / columns
         """Matrices of a column."""
+
+    def _bringing(self, operand: Operand, source: Source, panel: int, strides: Strides) -> float:
+        """Cycles to bring an element to where it is arranged."""
+        read = reading(source, operand, panel, self.plan, strides, self.target) / 2
+        is_ragged = False
+        if self.m.is_real:
+            is_read = operand.access is not None
+            if source == "packed" and is_read and overlaps(operand, self.plan.form):
+                return _NEAR_BY * read
+            is_ragged = source != "prepared" and self.plan.depth.most % self.m.depth > 0
+        read += FROM_AFAR * self._is_far(operand) + _RAGGED * is_ragged
+        return read + _SPREAD * (source == "packed" and _is_spread(operand, strides))
 
     def _of_rows(self, strides: Strides) -> float:
         plan, depth = self.plan, self.plan.depth
