@@ -51,8 +51,8 @@ from .winograd_write import write_winograd
 _ALIKE = 1.05
 """Estimates so near each other say nothing: what is read in place is preferred then."""
 _BESIDE_MATRICES, _NESTS_BESIDE = 1.08, 0.9
-"""How many times as long as estimated other panels take, beside those of matrices; and plain nests,
-and copies of boxes."""
+"""How many times as long as estimated other panels take, beside those of matrices; and plain nests.
+"""
 _ALIKE_FITTED = 0.9
 """The same beside panels that `is_fitted` is said of: of 116 layers copies of boxes take 1.18 times
 their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
@@ -179,8 +179,10 @@ def _choose(
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
     by_matrices: Plan | MatrixWindow | None = None
     if may_multiply(form, target):
-        is_panels = good and window is None and soonest <= nest_done
-        others = _BESIDE_MATRICES if is_panels else _NESTS_BESIDE
+        others = 1.0
+        if window is None:
+            is_nest = not good or nest_done < soonest
+            others = _NESTS_BESIDE if is_nest else _BESIDE_MATRICES
         by_matrices, soonest = _choose_matrices(
             form, strides, target, constant, min(soonest, nest_done), others
         )
