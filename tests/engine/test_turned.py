@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm import nest
 from ricci.backends.llvm.emit import Frame
 from ricci.backends.llvm.nest_turn import plan_turned
 from ricci.backends.llvm.target import Target
 from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Reduce
+from ricci.ir.rewrite import accesses
 from ricci.passes.pipeline import lower
+
+from ..engine_contraction.native import Fenced
+from .running import HOST, run_code
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
@@ -110,6 +115,44 @@ def test_permutations(order: tuple[int, ...]) -> None:
     want = x * s[:, None] + np.arange(3, dtype=np.float32)[:, None, None, None]
     got = ricci.tc.define(text, threads=2)["f"](x, s)
     np.testing.assert_allclose(got, want.transpose(order), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "int8", "float16"])
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_elements_that_are_apart(step: int, dtype: str) -> None:
+    """Up to four are picked by tiles, and nothing is read before the first or beyond the last."""
+    kind = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+    for rows, columns in ((16, 16), (37, 19), (70, 64), (17, 300)):
+        text = (
+            f"def f({dtype}(N, M) X) -> (Y) "
+            f"{{ Y(j, i) = X(i, {step} * j) where i in 0:{rows}, j in 0:{columns} }}"
+        )
+        shape = (rows, step * (columns - 1) + 1)
+        graph = ricci.parse(text, "tc").graph
+        sizes = dict(zip(graph.symbols, shape, strict=True))
+        (kernel,) = lower(graph, sizes, Types()).kernels
+        assert isinstance(kernel, Reduce)
+        assert (plan_turned(kernel, Frame({}), HOST) is None) == (step == 5)
+        x = np.random.default_rng(0).integers(-99, 99, shape).astype(kind)
+        for at_end in (False, True):
+            given = {kernel.targets[0].tensor: np.zeros((columns, rows), kind)}
+            (read,) = accesses(*kernel.results)
+            given |= {read.tensor: x}
+            fenced = {t: Fenced(a, at_end).array for t, a in given.items()}
+            assert not run_code(nest.generate(kernel, {}, HOST), fenced).any()
+            np.testing.assert_array_equal(fenced[kernel.targets[0].tensor], x[:, ::step].T)
+
+
+def test_rows_of_which_tiles_pick_elements() -> None:
+    """A group's tiles, and several tensors, of which elements lie apart and side by side."""
+    text = """
+        def f(float(B, N, M) X, float(N, K) Z) -> (Y) {
+            Y(b, j, i) = X(b, i, 3 * j) * Z(i, j) + X(b, i, 3 * j + 1) where j in 0:33
+        }"""
+    rng = np.random.default_rng(0)
+    x, z = rng.random((5, 40, 98), np.float32), rng.random((40, 33), np.float32)
+    want = (x[:, :, ::3] * z + x[:, :, 1::3]).transpose(0, 2, 1)
+    np.testing.assert_allclose(ricci.tc.define(text, threads=2)["f"](x, z), want, 1e-6)
 
 
 @pytest.mark.parametrize("shape", [(64, 3, 70), (33, 1, 600), (40, 7, 2000)])

@@ -2,8 +2,9 @@
 transposition does: by square tiles, which are turned round in registers.
 
 A tile reads, for each of some values of the index `along` which writes go, a vector along the
-index `across`, and writes vectors along the former. Tiles follow one another along `across` within
-a block of what is written, so that lines of the caches are read and written once, in full.
+index `across`, or of each second element or so, and writes vectors along the former. Tiles follow
+one another along `across` within a block of what is written, so that lines of the caches are read
+and written once, in full.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from .emit_types import memory_type, width, with_lanes
 from .nest_plan import lanes_of
 from .nest_share import divided, points_within
 from .nest_stream import is_wanted, write_either_way
-from .nest_uses import Loop, Use, is_dynamic, is_far, loops_of, uses_of
+from .nest_uses import Loop, Use, flat_form, is_dynamic, is_far, loops_of, uses_of
 from .target import LINE, PIECE, Target
 
 RUN = 64
 """About how many elements next to one another a block writes."""
 NEAR = 4
 """Elements this far apart are read by whole vectors without tiles."""
+_MOST_STEP = 4
+"""How far apart elements may be of a vector that a tile reads, which it picks out of others."""
 SHORT_ROW = 512
 """Bytes of rows that are read, up to which long runs are written past the caches."""
 _TOGETHER, _PAIR_AHEAD = 2, 4 * LINE
@@ -159,6 +162,7 @@ def _streamed(plan: TurnPlan, uses: Sequence[Use], frame: Frame, target: Target)
     order = sorted((plan.along, *plan.outer), key=lambda x: -abs(_step(first, x)))
     inside = [*order[order.index(plan.along) + 1 :], plan.across]
     row = math.prod(known(x) for x in inside) * width(plan.turned[0].tensor.dtype)
+    row *= _step(first, plan.across)
     tiles = row * plan.lanes * len(plan.turned)
     extent, cache = known(plan.along) // plan.lanes, 2
     if row > SHORT_ROW and target.pairs:
@@ -209,12 +213,12 @@ def _step_of_targets(uses: Sequence[Use], index: Index) -> int | None:
 
 
 def _turned(uses: Sequence[Use], along: Loop, across: Loop) -> tuple[Access, ...]:
-    """What is read next to one another along the second index, and far apart along the first."""
+    """What is read near one another along the second index, and far apart along the first."""
     found = []
     for use in uses:
-        far = use.form.indices.get(along.index, 0)
-        if not use.target and use.form.indices.get(across.index) == 1 and not use.form.others:
-            if isinstance(far, int) and abs(far) > NEAR:
+        far, step = use.form.indices.get(along.index, 0), _step(use.form, across)
+        if not use.target and 1 <= step <= _MOST_STEP and not use.form.others:
+            if isinstance(far, int) and abs(far) > NEAR * step:
                 found.append(use.access)
     return tuple(dict.fromkeys(found))
 
@@ -369,12 +373,15 @@ class TurnNest:
             lines.append(self.frame.point(1, here).address(access).pointer)
             if ahead:
                 prefetch(self.b, lines[-1], ahead, plan.cache)
-        dtype = access.tensor.dtype
-        return read_turned(self.b, memory_type(dtype), width(dtype), lines, plan.rows)
+        dtype, step = access.tensor.dtype, _step(flat_form(access, self.frame), plan.across)
+        return read_turned(self.b, memory_type(dtype), width(dtype), lines, plan.rows, step)
 
 
-def read_turned(b: Builder, type: str, size: int, lines: Sequence[str], rows: int) -> list[str]:
-    """Vectors across `lines`: the first has their first elements, and so on for `rows` elements.
+def read_turned(
+    b: Builder, type: str, size: int, lines: Sequence[str], rows: int, step: int = 1
+) -> list[str]:
+    """Vectors across `lines`: the first has their first elements, and so on for `rows` elements,
+    which are a step apart.
 
     Pieces of lines that are some apart are read side by side, and all pieces of a vector turned
     round at once, by interleaving.
@@ -384,17 +391,35 @@ def read_turned(b: Builder, type: str, size: int, lines: Sequence[str], rows: in
     for start in range(0, rows, piece):
         parts = []
         for k in range(piece):
-            pieces = [_load(b, type, size, lines[n], start, piece)
+            pieces = [_load(b, type, size, lines[n], start, piece, step)
                       for n in range(k, len(lines), piece)]  # fmt: skip
             parts.append(_joined(b, type, pieces, piece))
         out += _interleaved(b, type, parts, len(lines), piece)
     return out
 
 
-def _load(b: Builder, type: str, size: int, pointer: str, offset: int, count: int) -> str:
-    if offset:
-        pointer = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {offset}", pointer)
-    return b.load(with_lanes(type, count), pointer, size, stable=True)
+def _load(
+    b: Builder, type: str, size: int, pointer: str, offset: int, count: int, step: int
+) -> str:
+    """Elements a step apart, picked out of vectors of as many, of which the last one ends with the
+    last element: nothing is read beyond it."""
+    starts: list[int] = []
+    picks: list[list[int]] = []
+    for place in range(0, count * step, step):
+        if not starts or place >= starts[-1] + count:
+            starts.append(min(place, (count - 1) * (step - 1)))
+            picks.append([])
+        picks[-1].append(place - starts[-1])
+    found, known_of = "", 0
+    for start, lanes in zip(starts, picks, strict=True):
+        at = offset * step + start
+        here = b.pure(f"getelementptr {type}, ptr {pointer}, i64 {at}", pointer) if at else pointer
+        loaded = b.load(with_lanes(type, count), here, size, stable=True)
+        kept = [*range(known_of), *(count + lane for lane in lanes)]
+        known_of += len(lanes)
+        kept += [0] * (count - len(kept))
+        found = _shuffle(b, type, count, found or loaded, loaded, kept) if step > 1 else loaded
+    return found
 
 
 def _joined(b: Builder, type: str, parts: list[str], count: int) -> str:
