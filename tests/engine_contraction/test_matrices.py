@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from ricci.backends.llvm import target
-from ricci.backends.llvm.contraction import follow
+from ricci.backends.llvm.contraction import follow, form_of
 from ricci.backends.llvm.contraction_form import Form, find_form
 from ricci.backends.llvm.contraction_schedule import schedule_of
 from ricci.backends.llvm.contraction_words import find_words
 from ricci.backends.llvm.kernels import KernelCode, choose
 from ricci.backends.llvm.matrix import MatrixProduct, MatrixTile, panel_rows
-from ricci.backends.llvm.matrix_choice import ranked_plans, until_done
+from ricci.backends.llvm.matrix_choice import ranked_plans, room, until_done
 from ricci.backends.llvm.matrix_tile import write_tile
-from ricci.backends.llvm.schedule import Contraction, Matrices
+from ricci.backends.llvm.schedule import Contraction, Matrices, Window
 from ricci.backends.llvm.target import Target, as_allowed, host
 from ricci.backends.llvm.targets import named
 from ricci.diagnostics import Error
@@ -334,6 +334,41 @@ def test_steps_that_are_not_full_take_longer() -> None:
         if (form := find_form(matmul(197, 64, k).kernel, {})) is not None
     )
     assert ragged > full
+
+
+def test_windows_in_panels() -> None:
+    """What windows have in common is near when it is packed, so it does not matter that every
+    second element is; nor is what is arranged ahead read under masks."""
+
+    def cycles(case: Case, source: str) -> float:
+        form = form_of(case.kernel, {})
+        assert form is not None
+        plans = ranked_plans(form, {}, TARGET, case.constant)
+        return min(c for c, p in plans if source in (p.broadcast_source, p.vector_source))
+
+    case = convolution(8, (256, 256), (28, 28), 3, stride=2, pad=1)
+    alone = convolution(8, (9 * 256, 256), (28, 28), 1, stride=2)
+    assert cycles(case, "packed") < 0.85 * cycles(alone, "packed")
+    assert isinstance(choose(case.kernel, {}, TARGET, case.constant), Matrices)
+    # of few channels boxes are copied sooner
+    case = convolution(1, (3, 64), (224, 224), 7, stride=2, pad=3)
+    assert isinstance(choose(case.kernel, {}, TARGET, case.constant), Window)
+
+
+def test_chunks_may_fill_more_beside_large_operands() -> None:
+    """Never more than the second cache has room for, nor less than is always there."""
+    sizes = (128, 512, 1024, 4096)
+    rooms = [room(form, TARGET) for n in sizes if (form := form_of(matmul(n, n, n).kernel, {}))]
+    least, most = 5 << 17, 0.7 * TARGET.l2
+    assert rooms[0] == least and rooms[2:] == [most] * 2
+    assert rooms[1] == max(least, 0.15 * 3 * 4 * 512**2)
+    form = form_of(matmul(1024, 1024, 1024).kernel, {})
+    assert form is not None
+    many = replace(TARGET, cores=64)
+    assert room(form, many) == least
+    (_, plan), *_ = ranked_plans(form, {}, many, frozenset())
+    (_, larger), *_ = ranked_plans(form, {}, TARGET, frozenset())
+    assert plan.row_block * plan.lane_block < larger.row_block * larger.lane_block
 
 
 def test_the_smallest_products_come_first_and_parts_stay() -> None:
