@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm import machine
 from ricci.dtypes import Types
 from ricci.ir.loops import Group, Program
+from ricci.ir.nodes import Access
 from ricci.passes import columns
+from ricci.passes.machine import Machine
 from ricci.passes.partial import points_of
 from ricci.passes.pipeline import lower
+from ricci.records import replace
 
 HEAD = "def f(float(M, N) X, float(N) Z)"
 SOFTMAX = """m(j) max=! X(i, j)  e(i, j) = exp(X(i, j) - m(j))  s(j) +=! e(i, j)
@@ -126,3 +130,54 @@ def test_columns_of_a_turned_matrix() -> None:
     run = ricci.tc.define(f"{HEAD} -> (y) {{ {SOFTMAX} }}", threads=2)["f"]
     power = np.exp(x.astype(np.float64) - x.max(0))
     np.testing.assert_allclose(run(x, x[0]), power / power.sum(0), 1e-5, 1e-9)
+
+
+def copies_of(program: Program) -> list[int]:
+    """The bytes of the copies that groups make of a block of what they read."""
+    return [
+        4 * points_of(k.domain) // points_of(group.shared)
+        for group in program.kernels
+        if isinstance(group, Group)
+        for k in group.kernels
+        if isinstance(k.initial[0], Access) and not k.reduced and k.targets[0].tensor in group.local
+    ]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "copied"),
+    [
+        (1024, 16384, [1 << 20]),
+        (2048, 8192, [1 << 20]),
+        (512, 8192, [512 << 10]),
+        (1024, 16400, []),  # rows that fall on all lines
+        (256, 16384, []),  # fewer, which stay
+        (4096, 4096, []),  # more than the cache has room for
+    ],
+)
+def test_rows_on_the_same_lines_are_copied(m: int, n: int, copied: list[int]) -> None:
+    """Of processors that wait for what they read again."""
+    text = f"{HEAD} -> (y) {{ {SOFTMAX} }}"
+    graph = ricci.tc.define(text)["f"].graph
+    sizes = {s: {"M": m, "N": n}[s.name] for s in graph.symbols}
+    for clashes in (False, True):
+        program = lower(graph, sizes, Types(), machine=Machine(clashes=clashes))
+        assert copies_of(program) == (copied if clashes else [])
+        assert copies_of(program) == [] or len(blocks_of(program)) == 1
+
+
+@pytest.mark.parametrize("body", [SOFTMAX, VARIANCE, SOFTMAX.replace("X(i, j)", "X(i, j) * Z(j)")])
+def test_what_copies_give(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of small matrices, copied as large ones are."""
+    monkeypatch.setattr(columns, "LARGE", 1 << 12)
+    monkeypatch.setattr(columns, "_MOST_COPIED", 64 << 10)
+    monkeypatch.setattr(columns, "NEAR_BYTES", 16 << 10)
+    of, copy, found = machine.machine_of, columns._over_copy, list[Access]()
+
+    def counted(group: Group, read: Access) -> Group:
+        found.append(read)
+        return copy(group, read)
+
+    monkeypatch.setattr(machine, "machine_of", lambda target: replace(of(target), clashes=True))
+    monkeypatch.setattr(columns, "_over_copy", counted)
+    agree(f"{HEAD} -> (y) {{ {body} }}", *arrays(40, 4096))
+    assert found

@@ -2,28 +2,42 @@
 
 Requires: kernels that share an index along which memory is contiguous. Ensures: the same kernels
 over tensors of a finer shape, `[m, n]` as `[m, n / 256, 256]`, which share the number of the block,
-so that what several of them read stays in a cache meanwhile. Does not: cut columns whose number
-has no divisor that suits, or kernels in which anything else depends on the index.
+so that what several of them read stays in a cache meanwhile; where rows of the matrix fall on few
+lines of the caches, in a copy of the block. Does not: cut columns whose number has no divisor that
+suits, or kernels in which anything else depends on the index.
 
 Example: softmax over the first axis reads its matrix from memory once.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import field
 
 from ..ir import shapes
-from ..ir.loops import Reduce, expressions_of
+from ..ir.loops import (
+    Group,
+    Kernel,
+    Reduce,
+    expressions_of,
+    tensors_touched,
+    tensors_written,
+)
 from ..ir.nodes import Access, Expr, Index, Subscript, Tensor, integer
-from ..ir.rewrite import free_indices
+from ..ir.rewrite import accesses, free_indices
 from ..records import dataclass, replace
 from .fuse import map_expressions
-from .rows import Rows, extent
+from .map_windows import map_to
+from .rows import MOST_KERNELS, Rows, extent
+from .views import Views
 
 LARGE = 4 << 20
 """Bytes of all tensors that a core's own caches do not hold."""
 NEAR_BYTES, MOST_BYTES = 512 << 10, 4 << 20
 """Of a block that such a cache holds, and of one that the third does for each core."""
+_MOST_COPIED = 2 << 20
+"""Of one that is copied, which a core's own cache still holds most of."""
 LEAST_RUN, LONG_RUN = 512, 1024
 """Bytes of a row of a block: memory gives shorter stretches at a fraction of its rate, and the
 longer ones are worth leaving a core's own caches."""
@@ -44,6 +58,71 @@ def in_blocks(rows: Rows, size: int) -> Rows | None:
     if columns * width < LEAST_RUN:
         return None
     return _Cut(index, columns).rows(rows)
+
+
+def with_copies(kernels: Sequence[Kernel], views: Views) -> list[Kernel]:
+    """The kernels, of groups those that read of each block a copy of it, where rows of the matrix
+    are so far apart, in powers of two, that caches do not keep what was read."""
+    return [_copied(k, views) if isinstance(k, Group) else k for k in kernels]
+
+
+def _copied(group: Group, views: Views) -> Group:
+    made = set(tensors_written(group))
+    for tensor in tensors_touched(group):
+        read = [
+            (n, a)
+            for n, k in enumerate(group.kernels)
+            for a in accesses(*expressions_of(k))
+            if a.tensor is tensor
+        ]
+        users = len({n for n, _ in read})
+        if tensor in made or users < 2 or group.pieces or len(group.kernels) == MOST_KERNELS:
+            continue
+        if all(_is_block(a, group) for _, a in read) and _clashes(tensor, views):
+            group = _over_copy(group, read[0][1])
+    return group
+
+
+def _is_block(access: Access, group: Group) -> bool:
+    """Whether an access reads elements of the block that the last shared index is the number of."""
+    places = [s.index for s in access.subscripts if s.rule is None]
+    indices = [i for i in places if isinstance(i, Index)]
+    if len(indices) != len(access.subscripts) or len(set(indices)) != len(indices):
+        return False
+    return len(indices) > 2 and indices[-2] is group.shared[-1]
+
+
+def _clashes(tensor: Tensor, views: Views) -> bool:
+    """Whether rows of blocks fall on so few lines of a core's cache that it does not hold a block
+    that it has room for."""
+    *rows, blocks, columns = (shapes.as_int(e) or 0 for e in tensor.shape)
+    whole = views.get(tensor)
+    if whole is None or shapes.as_int(whole.shape[-1]) != blocks * columns:
+        return False
+    run = columns * tensor.dtype.numpy().itemsize
+    apart = blocks * run
+    apart &= -apart  # rows that are twice as far apart have half as many lines
+    return apart > run and NEAR_BYTES <= math.prod(rows) * run <= _MOST_COPIED
+
+
+def _over_copy(group: Group, read: Access) -> Group:
+    """The group with a kernel before the others that copies what an access reads."""
+    shared = group.shared
+    places = [s.index for s in read.subscripts if isinstance(s.index, Index)]
+    new = [i if i in shared else replace(i) for i in places]
+    subscripts = tuple(map(Subscript, new))
+    copied = Tensor(f"{read.tensor.name}'", read.tensor.dtype, read.tensor.shape)
+    domain = (*shared, *(i for i in new if i not in shared))
+    element = replace(read, subscripts=subscripts)
+    copy = map_to(Access(copied, subscripts), domain, element, group.kernels[0])
+
+    def node(expr: Expr) -> Expr:
+        if isinstance(expr, Access) and expr.tensor is read.tensor:
+            return replace(expr, tensor=copied)
+        return expr
+
+    kernels = (copy, *(map_expressions(k, node) for k in group.kernels))
+    return replace(group, kernels=kernels, local=(*group.local, copied))
 
 
 def _is_bound(tensor: Tensor, rows: Rows) -> bool:

@@ -41,6 +41,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewrite import all_steps, free_symbols, loop_results, step_tensors, tensors_read
 from ..records import dataclass, replace
+from .columns import with_copies
 from .control_state import LoopState, assign, store
 from .deviations import split_deviations
 from .fuse import fuse
@@ -219,7 +220,8 @@ class _Lowerer:
         kernels = join_maps(kernels, self.views, constant, results)
         bound = {*self.strided, *self.parts.apart, *self.pointers, *self.changing}
         kernels = group_kernels(kernels, self.views, constant, results, bound, self.machine)
-        return compute_again(kernels, self.views, results)
+        kernels = compute_again(kernels, self.views, results)
+        return with_copies(kernels, self.views) if self.machine.clashes else kernels
 
     def _stands_for(self, tensor: Tensor, live: set[Tensor]) -> bool:
         """Whether a tensor has the bytes of one of these."""

@@ -17,7 +17,8 @@ class Machine:
     call. `fewer` says whether windows of neighbours with constant factors take fewer products, and
     `keeps`, if anything, whether the code of a sum of products, some tensors being constant, leaves
     out by itself what of its windows is outside. `takes`, if anything, estimates cycles until all
-    cores have done such a sum, given the strides of tensors that are not row-major, too."""
+    cores have done such a sum, given the strides of tensors that are not row-major, too. If it
+    `clashes`, rows that fall on few lines of a core's caches come from far away again and again."""
 
     factors: DType = DType.INT8
     cache: int = 0
@@ -27,6 +28,7 @@ class Machine:
     takes: (
         Callable[[Reduce, Mapping[Tensor, tuple[int, ...]], Collection[Tensor]], float] | None
     ) = None
+    clashes: bool = False
 
 
 UNKNOWN = Machine()

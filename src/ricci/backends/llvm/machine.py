@@ -32,5 +32,6 @@ def machine_of(target: Target) -> Machine:
     def takes(kernel: Reduce, strides: Strides, constant: Collection[Tensor]) -> float:
         return cycles_of(kernel, strides, target, frozenset(constant))
 
-    asked = (is_whole, takes) if by_matrices else (None, None)
-    return Machine(least_factor(target), cache, target.cores, fewer, *asked)
+    keeps, estimate = (is_whole, takes) if by_matrices else (None, None)
+    factor = least_factor(target)
+    return Machine(factor, cache, target.cores, fewer, keeps, estimate, target.on_mesh)
