@@ -7,9 +7,9 @@ import pytest
 
 import ricci
 from ricci.backends.llvm import machine
-from ricci.dtypes import Types
+from ricci.dtypes import DType, Types
 from ricci.ir.loops import Group, Program
-from ricci.ir.nodes import Access
+from ricci.ir.nodes import Access, Tensor, integer
 from ricci.passes import columns
 from ricci.passes.machine import Machine
 from ricci.passes.partial import points_of
@@ -149,7 +149,7 @@ def copies_of(program: Program) -> list[int]:
         (1024, 16384, [1 << 20]),
         (2048, 8192, [1 << 20]),
         (512, 8192, [512 << 10]),
-        (1024, 16400, []),  # rows that fall on all lines
+        (1024, 16640, []),  # rows that fall on all lines
         (256, 16384, []),  # fewer, which stay
         (4096, 4096, []),  # more than the cache has room for
     ],
@@ -163,6 +163,37 @@ def test_rows_on_the_same_lines_are_copied(m: int, n: int, copied: list[int]) ->
         program = lower(graph, sizes, Types(), machine=Machine(clashes=clashes))
         assert copies_of(program) == (copied if clashes else [])
         assert copies_of(program) == [] or len(blocks_of(program)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "blocks", "columns_of", "clashes"),
+    [
+        (1024, 64, 256, True),
+        (2048, 32, 256, True),
+        (4096, 16, 256, False),  # more than the cache has room for
+        (256, 256, 256, False),  # so little that it stays anyway
+        (1024, 65, 256, False),  # 1 KB apart but for what is a multiple of all lines
+        (1024, 66, 256, True),
+    ],
+)
+def test_rows_that_clash(rows: int, blocks: int, columns_of: int, clashes: bool) -> None:
+    kinds = ((rows, blocks, columns_of), (rows, blocks * columns_of), (rows * blocks, columns_of))
+    finer, whole, other = (Tensor("x", DType.FLOAT32, tuple(map(integer, k))) for k in kinds)
+    assert columns._clashes(finer, {finer: whole}) == clashes
+    assert not columns._clashes(finer, {finer: other})
+    assert not columns._clashes(finer, {})
+
+
+def test_what_is_read_once_is_not_copied() -> None:
+    text = """
+        def f(float(M, N) X, float(M, N) W) -> (y, s) {
+            m(j) max=! X(i, j)  s(j) +=! exp(W(i, j) - m(j))
+            y(i, j) = exp(W(i, j) - m(j)) / s(j)
+        }"""
+    graph = ricci.tc.define(text)["f"].graph
+    sizes = {s: {"M": 1024, "N": 16384}[s.name] for s in graph.symbols}
+    program = lower(graph, sizes, Types(), machine=Machine(clashes=True))
+    assert len(copies_of(program)) == 1
 
 
 @pytest.mark.parametrize("body", [SOFTMAX, VARIANCE, SOFTMAX.replace("X(i, j)", "X(i, j) * Z(j)")])

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ricci.backends.llvm import target
-from ricci.backends.llvm.contraction import follow, form_of
+import ricci
+from ricci.backends.llvm import matrix_choice, target
+from ricci.backends.llvm.contraction import cycles_of, follow, form_of
 from ricci.backends.llvm.contraction_form import Form, find_form
 from ricci.backends.llvm.contraction_schedule import schedule_of
 from ricci.backends.llvm.contraction_words import find_words
@@ -23,8 +24,10 @@ from ricci.backends.llvm.schedule import Contraction, Matrices, Window
 from ricci.backends.llvm.target import Target, as_allowed, host
 from ricci.backends.llvm.targets import named
 from ricci.diagnostics import Error
-from ricci.dtypes import DType
+from ricci.dtypes import DType, Types
+from ricci.ir.loops import Reduce
 from ricci.ir.nodes import Cast
+from ricci.passes.pipeline import lower
 from ricci.runtime.options import Options, as_options
 
 from .cases import Case, RandomCase, at, binary, convolution, index, matmul, summed, tensor
@@ -353,6 +356,45 @@ def test_windows_in_panels() -> None:
     # of few channels boxes are copied sooner
     case = convolution(1, (3, 64), (224, 224), 7, stride=2, pad=3)
     assert isinstance(choose(case.kernel, {}, TARGET, case.constant), Window)
+
+
+def test_what_is_prepared_is_not_read_under_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = convolution(1, (512, 512), (7, 7), 3, pad=1)
+    form = form_of(case.kernel, {})
+    assert form is not None
+    plans = [p for _, p in ranked_plans(form, {}, TARGET, case.constant) if p.depth.most % 32]
+
+    def costs() -> list[tuple[str, float]]:
+        found = [(p, matrix_choice._Costs(p, {}, TARGET)) for p in plans]
+        rows = [(p.broadcast_source, c.row) for p, c in found]
+        return rows + [(p.vector_source, c.column) for p, c in found]
+
+    before = costs()
+    monkeypatch.setattr(matrix_choice, "_RAGGED", 100.0)
+    changed = {a for (a, x), (_, y) in zip(before, costs(), strict=True) if x != y}
+    assert "prepared" in dict(before) and "prepared" not in changed and "direct" in changed
+
+
+def test_others_beside_matrices() -> None:
+    """Panels take longer than estimated, nests less long."""
+    few = matmul(49, 2048, 512)
+    plain = replace(TARGET, in_parts=False)
+    given = few.kernel, {}
+    alone, beside = (cycles_of(*given, t, few.constant) for t in (plain, TARGET))
+    assert isinstance(choose(*given, TARGET, few.constant), Contraction)
+    assert beside == pytest.approx(1.08 * alone)
+    model = ricci.parse("""
+        import nn;
+        graph main {
+            @input { x: real[1, 3, 224, 224]; }
+            @output { y: real[1, 64, 224, 224]; }
+            @variable { w: real[64, 3, 3, 3]; }
+            @compose { y = nn.conv{padding=[1, 1, 1, 1]}(x, w); }
+        }""")
+    (kernel,) = lower(model.graph, {}, Types()).kernels
+    assert isinstance(kernel, Reduce)
+    found = choose(kernel, {}, TARGET, frozenset(model.graph.variables))
+    assert not isinstance(found, Matrices)
 
 
 def test_chunks_may_fill_more_beside_large_operands() -> None:

@@ -75,7 +75,7 @@ def _is_strided(access: Access, strides: Strides) -> bool:
     ):
         factors, first = shapes.affine(subscript.index) or ({}, -1)
         last = first + sum(f * (extent(i) - 1) for i, f in factors.items() if isinstance(i, Index))
-        if subscript.rule is not None or len(factors) > 1 or not 0 <= first <= last < size:
+        if len(factors) > 1 or not 0 <= first <= last < size:
             return False
         for index, factor in factors.items():
             if not isinstance(index, Index) or index in found or factor < 1:
