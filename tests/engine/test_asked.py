@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -220,10 +221,8 @@ def test_several_terms_at_a_time(name: str) -> None:
     assert code.count("call void @llvm.prefetch") == wanted
 
 
-@pytest.mark.parametrize(("sizes", "asks"), [("1024, 16384", False), ("60, 276000", True)])
-def test_what_others_read_is_not_asked_for(sizes: str, asks: bool) -> None:
-    """1 KB behind what the first kernel of a group reads is the next one of its blocks of 256
-    columns, but the same one of those of 480."""
+def first_kernel(sizes: str) -> str:
+    """The code of the first kernel of softmax over the first axis."""
     model = ricci.parse(
         f"""import nn; graph G {{
             @input {{ x: real[{sizes}]; }}
@@ -234,7 +233,21 @@ def test_what_others_read_is_not_asked_for(sizes: str, asks: bool) -> None:
     )
     parts = model.show("llvm", target="x86-64-v4").split("\ndefine ")[1:]
     (first,) = (f for f in parts if ".part0(" in f.partition("\n")[0])
-    assert ("call void @llvm.prefetch" in first) == asks
+    return first
+
+
+@pytest.mark.parametrize(("sizes", "asks"), [("1024, 16640", False), ("60, 276000", True)])
+def test_what_others_read_is_not_asked_for(sizes: str, asks: bool) -> None:
+    """1 KB behind what the first kernel of a group reads is the next one of its blocks of 256
+    columns, but the same one of those of 480."""
+    assert ("call void @llvm.prefetch" in first_kernel(sizes)) == asks
+
+
+def test_a_copy_of_a_block_asks_for_its_rows() -> None:
+    """The same columns of the row after the next."""
+    lines = first_kernel("1024, 16384").split("\n")
+    asked = [before for before, line in pairwise(lines) if "@llvm.prefetch" in line]
+    assert asked and all(line.endswith(f"i64 {2 * 4 * 16384}") for line in asked)
 
 
 def test_rows_that_follow_each_other_are_asked_for() -> None:

@@ -147,7 +147,7 @@ def _read_ahead(kernel: Reduce, plan: Plan, frame: Frame) -> dict[Tensor, int]:
     accesses = {u.access for u in read if _moves(u, kernel) or u.access.tensor not in with_terms}
     tensors = [a.tensor for a in accesses]
     return {
-        u.access.tensor: _distance(u, plan, bool(helps_itself))
+        u.access.tensor: _distance(u, plan, frame, bool(helps_itself))
         for u in read
         if u.form.indices.get(along) == 1 and is_large(u.access.tensor)
         if tensors.count(u.access.tensor) == 1 and is_read_once(u)
@@ -169,11 +169,16 @@ def _goes_on(use: Use, plan: Plan) -> bool:
     return run * width(use.access.tensor.dtype) > _NEAR or run in steps
 
 
-def _distance(use: Use, plan: Plan, helps_itself: bool) -> int:
+def _distance(use: Use, plan: Plan, frame: Frame, helps_itself: bool) -> int:
     """How many bytes ahead: where terms are pages apart, what the next tile reads; caches have no
-    room for more of so many pages."""
+    room for more of so many pages. Of a block of columns the same of a row after the next: behind a
+    part of a row is what others read."""
     if plan.terms > 1:
         return _NEAR
+    if frame.reread and not _goes_on(use, plan):
+        step = use.form.indices.get(plan.outer[-1].index) if plan.outer else None
+        if isinstance(step, int) and step > 0:
+            return 2 * step * width(use.access.tensor.dtype)
     if helps_itself:
         return FARTHER
     if is_torn(plan, use):
