@@ -116,10 +116,7 @@ def cycles_of(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> float:
     """Cycles until all cores have done a kernel, as estimated; infinity if there is no estimate."""
-    form, schedule, cycles = _choose(kernel, strides, target, constant)
-    if form is not None and may_multiply(form, target) and not _is_by_matrices(schedule):
-        cycles *= _BESIDE_MATRICES
-    return cycles
+    return _choose(kernel, strides, target, constant)[2]
 
 
 def follow(
@@ -178,8 +175,8 @@ def _choose(
     if window is not None:
         soonest = done_in(window_plan(form, window, strides, target, constant), strides, target)
     by_matrices: Plan | MatrixWindow | None = None
+    others = 1.0
     if may_multiply(form, target):
-        others = 1.0
         if window is None:
             is_nest = not good or nest_done < soonest
             others = _NESTS_BESIDE if is_nest else _BESIDE_MATRICES
@@ -191,7 +188,8 @@ def _choose(
         soonest = min(soonest, done)
     fewer = choose_winograd(form, strides, target, constant, soonest)
     found = fewer or by_matrices or window
-    return form, found or (plan if good else None), math.inf if fewer else soonest
+    cycles = math.inf if fewer else soonest if by_matrices else others * soonest
+    return form, found or (plan if good else None), cycles
 
 
 def _choose_matrices(
@@ -211,12 +209,6 @@ def _choose_matrices(
         most = until_done(found, strides, target)
     window = choose_matrix_window(form, strides, target, constant, most)
     return (found, most) if window is None else (window[1], window[0])
-
-
-def _is_by_matrices(schedule: Plan | Dots | Window | MatrixWindow | Winograd | None) -> bool:
-    if isinstance(schedule, Plan):
-        return schedule.matrices is not None
-    return isinstance(schedule, MatrixWindow)
 
 
 def _packs(plan: Plan) -> bool:
