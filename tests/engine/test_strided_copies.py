@@ -33,7 +33,7 @@ def takes(
 ) -> float:
     """Everything else is much better than elements that lie apart."""
     read = [s.index for a in accesses(*kernel.values) for s in a.subscripts]
-    return 1e12 if any(f > 1 for e in read for f in (affine(e) or ({}, 0))[0].values()) else 1.0
+    return 1.0 + 1e12 * sum(f > 1 for e in read for f in (affine(e) or ({}, 0))[0].values())
 
 
 @pytest.fixture
@@ -168,6 +168,14 @@ def test_what_is_estimated() -> None:
         return math.inf if takes(kernel, {}, ()) > 1.0 else 1.0
 
     assert copies_of(stride.model(), Machine(takes=unknown)) == []
+
+
+def test_both_operands(anyhow: list[tuple[int, ...]]) -> None:
+    """Each has a copy."""
+    text = """def f(float(N,M) A, float(K,L) B) -> (C) {
+        C(i,j) +=! A(i,3*k) * B(k,2*j) where i in 0:21, k in 0:33, j in 0:40 }"""
+    check(text, [(21, 97), (33, 79)], "A[:,::3] @ B[:,::2]")
+    assert anyhow == [(21, 33), (33, 40)]
 
 
 def test_random_products(anyhow: list[tuple[int, ...]]) -> None:

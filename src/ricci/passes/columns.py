@@ -28,7 +28,7 @@ from ..ir.nodes import Access, Expr, Index, Subscript, Tensor, integer
 from ..ir.rewrite import accesses, free_indices
 from ..records import dataclass, replace
 from .fuse import map_expressions
-from .map_windows import map_to
+from .map_windows import copy_of
 from .rows import MOST_KERNELS, Rows, extent
 from .views import Views
 
@@ -107,22 +107,16 @@ def _clashes(tensor: Tensor, views: Views) -> bool:
 
 def _over_copy(group: Group, read: Access) -> Group:
     """The group with a kernel before the others that copies what an access reads."""
-    shared = group.shared
-    places = [s.index for s in read.subscripts if isinstance(s.index, Index)]
-    new = [i if i in shared else replace(i) for i in places]
-    subscripts = tuple(map(Subscript, new))
-    copied = Tensor(f"{read.tensor.name}'", read.tensor.dtype, read.tensor.shape)
-    domain = (*shared, *(i for i in new if i not in shared))
-    element = replace(read, subscripts=subscripts)
-    copy = map_to(Access(copied, subscripts), domain, element, group.kernels[0])
+    along = [s.index for s in read.subscripts if isinstance(s.index, Index)]
+    copy, again = copy_of(read, along, group.kernels[0], group.shared)
 
     def node(expr: Expr) -> Expr:
         if isinstance(expr, Access) and expr.tensor is read.tensor:
-            return replace(expr, tensor=copied)
+            return replace(expr, tensor=again.tensor)
         return expr
 
     kernels = (copy, *(map_expressions(k, node) for k in group.kernels))
-    return replace(group, kernels=kernels, local=(*group.local, copied))
+    return replace(group, kernels=kernels, local=(*group.local, again.tensor))
 
 
 def _is_bound(tensor: Tensor, rows: Rows) -> bool:

@@ -136,6 +136,19 @@ def map_to(target: Access, domain: tuple[Index, ...], element: Expr, like: Reduc
     )
 
 
+def copy_of(
+    read: Access, along: Sequence[Index], like: Reduce, shared: Sequence[Index] = ()
+) -> tuple[Reduce, Access]:
+    """The kernel that copies what an access reads along some indices, in this order, and the access
+    to the copy that reads the same; both are at the same point of `shared` indices."""
+    new = [i if i in shared else replace(i) for i in along]
+    copied = Tensor(f"{read.tensor.name}'", read.tensor.dtype, tuple(i.extent for i in along))
+    element = substitute(read, dict(zip(along, new, strict=True)))
+    domain = (*shared, *(i for i in new if i not in shared))
+    copy = map_to(Access(copied, tuple(map(Subscript, new))), domain, element, like)
+    return copy, Access(copied, tuple(map(Subscript, along)), read.span)
+
+
 def _over(access: Access, kernel: Reduce) -> Windows | None:
     """The windows over what a factor reads, if the kernel is a sum over them and nothing else."""
     pairs = list(zip(access.subscripts, access.tensor.shape, strict=True))

@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ..ir import shapes
 from ..ir.loops import Action, Reduce
 from ..ir.nodes import Access, Index, Subscript, Tensor
-from ..ir.rewrite import accesses, rebuild, substitute
+from ..ir.rewrite import accesses, rebuild
 from ..records import replace
-from .map_windows import map_to
+from .map_windows import copy_of
 from .margins import is_sum
 from .partial import points_of
 from .places import row_major
@@ -51,7 +51,7 @@ def copy_strided(
 def _over_copy(
     kernel: Reduce, strides: Strides, constant: Collection[Tensor], takes: Takes
 ) -> list[Action] | None:
-    """The copy and the sums over it, if that is done sooner."""
+    """The copy, or one of each operand, and the sums over it, if that is done sooner."""
     read = [a for a in accesses(*kernel.values) if a.tensor not in constant]
     access = next((a for a in read if _is_strided(a, strides)), None)
     if access is None:
@@ -61,7 +61,9 @@ def _over_copy(
         return None
     copy, sums = _with_copy(kernel, access, strides)
     done = _START + _ELEMENT * points_of(copy.domain) + takes(sums, strides, constant)
-    return [copy, sums] if done < _WORTH * most else None
+    if done >= _WORTH * most:
+        return None
+    return [copy, *(_over_copy(sums, strides, constant, takes) or [sums])]
 
 
 def _is_strided(access: Access, strides: Strides) -> bool:
@@ -94,13 +96,8 @@ def _with_copy(kernel: Reduce, access: Access, strides: Strides) -> tuple[Reduce
     """The kernel that copies what is read, in the order in which it lies, and the sums over it."""
     steps = _steps(access, strides)
     order = sorted(range(len(steps)), key=lambda d: -steps[d])
-    read = [_index(access.subscripts[d]) for d in order]
-    old = [i for i in read if i is not None]
-    new = tuple(Index(i.name, i.extent, i.span) for i in old)
-    copied = Tensor(f"{access.tensor.name}'", access.tensor.dtype, tuple(i.extent for i in new))
-    element = substitute(access, dict(zip(old, new, strict=True)))
-    copy = map_to(Access(copied, tuple(map(Subscript, new))), new, element, kernel)
-    dense = Access(copied, tuple(map(Subscript, old)), access.span)
+    along = [i for d in order if (i := _index(access.subscripts[d])) is not None]
+    copy, dense = copy_of(access, along, kernel)
     values = tuple(rebuild(v, lambda x: dense if x == access else x) for v in kernel.values)
     return copy, replace(kernel, values=values)
 
