@@ -59,7 +59,7 @@ def scheduled_matrices(
     if not (s.row_block and s.lane_block and s.block):
         raise impossible("a block is 0", name)
     depth = _depth(form, s)
-    _check_sources(form, s, lambda o, v: sources_for(o, depth, strides, constant, v))
+    _check_sources(form, s, lambda o, v: sources_for(form, o, depth, strides, constant, v))
     m = matrices_for(form, broadcast, vector)
     sources = s.broadcast_source, s.vector_source
     plan = plan_of(form, broadcast, vector, sources, depth, m, strides, target)

@@ -91,6 +91,7 @@ def _parts(operand: Operand) -> int:
 
 
 def sources_for(
+    form: Form,
     operand: Operand,
     depth: Depth,
     strides: Strides,
@@ -100,8 +101,8 @@ def sources_for(
     """How an operand may be read before it is arranged."""
     for source in sources_of(operand, depth, strides, constant, is_vector):
         if source == "direct":
-            if is_vector and operand.extent % LANES:
-                continue
+            if is_vector and operand.extent % LANES and form.words is not None:
+                continue  # tiles may read them in place, and read whole matrices
             steps = (step_of(operand, i, strides) for i in (operand.indices, depth.indices))
             if not is_vector and 1 not in steps:
                 continue
@@ -117,8 +118,8 @@ def _plans(
         m = matrices_for(form, broadcast, vector)
         for order in (depth_of(form, broadcast, strides), depth_of(form, vector, strides)):
             depth = _blocked(order, _most_depth(m, target), m)
-            for a in sources_for(broadcast, order, strides, constant, False):
-                for b in sources_for(vector, order, strides, constant, True):
+            for a in sources_for(form, broadcast, order, strides, constant, False):
+                for b in sources_for(form, vector, order, strides, constant, True):
                     plan = plan_of(form, broadcast, vector, (a, b), depth, m, strides, target)
                     yield _with_blocks(plan, strides, target)
 

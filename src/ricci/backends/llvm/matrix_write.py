@@ -112,7 +112,8 @@ class MatrixWriter(ContractionWriter):
             vectors = matrices_of(live)
             at, step = self._columns_at(lane, vectors, block)
             direct = self.vector.source == "direct"
-            arranging = Arranging("columns", vectors * LANES, step, direct)
+            count = live if direct else vectors * LANES
+            arranging = Arranging("columns", count, step, direct)
             self._arrange(arranging, at, block, self._matrices_of_columns(lane))
 
     def _arrange(self, arranging: Arranging, at: str, block: Block, to: str) -> None:
@@ -218,9 +219,11 @@ class MatrixWriter(ContractionWriter):
         vectors, c = matrices_of(live), self._sums_at(row, lane)
         a, a_row, a_step = self._rows_at(row, rows, block)
         columns, b_step = self._columns_at(lane, vectors, block)
-        tile = Tile(self.form.dtype, LANES, 1, vectors, 0, a_step, b_step, plan.panel)
+        beyond = live % LANES
+        masked = plan.vector_source == "direct" and beyond > 0
+        tile = Tile(self.form.dtype, LANES, 1, vectors, 0, a_step, b_step, plan.panel, masked)
         self.tiles[tile.name] = tile
         with b.loop(0, rows) as loop:
             at = self._element(a, times(b, loop.index, a_row))
             to = self._element(c, times(b, loop.index, plan.panel))
-            b.line(call_tile(tile, at, columns, block.points, to, first, str(LANES)))
+            b.line(call_tile(tile, at, columns, block.points, to, first, str(beyond)))

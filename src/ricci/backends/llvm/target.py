@@ -127,7 +127,7 @@ class Target:
     def asks_meanwhile(self) -> bool:
         """Whether what comes next is brought near beside multiply-adds that leave nothing to spare
         of the caches: elsewhere these took longer by that."""
-        return self.near_l3 and self.long
+        return self.long and (self.near_l3 or self.matrices)
 
     @property
     def wide(self) -> bool:
