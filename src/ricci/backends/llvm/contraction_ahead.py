@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
     """Whether a plan reads columns from beyond the caches: packs them, or reads them in place, k a
-    common step apart; or has several panels of them prepared, and the second cache has room for
-    those of two blocks and for rows."""
+    common step apart; or has panels of them prepared, and the second cache has room for those of
+    two blocks and for rows."""
     if not may_ask(plan, plan.row_block):
         return False
     if plan.vector_source != "prepared":
@@ -65,7 +65,8 @@ def asks_for_columns(plan: Plan, strides: Strides, target: Target) -> bool:
     if not reads_far(plan.vector, plan.form, plan.depth, target):
         return False
     rows = min(plan.row_block, plan.broadcast.extent)
-    return target.looks_ahead and bool(has_room_to_ask(plan, rows, plan.lane_block, target))
+    asks = target.looks_ahead or target.on_mesh
+    return asks and bool(has_room_to_ask(plan, rows, plan.lane_block, target))
 
 
 class ColumnsAhead:

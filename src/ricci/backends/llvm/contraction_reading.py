@@ -25,9 +25,9 @@ _LEAST_ASKED = 2
 """Values of k for each row of tiles to ask for: with fewer, asking takes as long as it saves."""
 _LINES_OF_RUN = 3
 """Lines of a run of columns that lie side by side, at least, to ask for them."""
-ASKING = 8
+ASKING, _ASKING_ON_MESH = 8, 3
 """Rows of tiles that share the questions for what is prepared, at least: where there are few, the
-first is no small part of all."""
+first is no small part of all; and where a core on a mesh waits longer for what it does not ask."""
 
 
 def is_direct(operand: Operand, reduced: tuple[Index, ...], strides: Strides) -> bool:
@@ -47,10 +47,12 @@ def has_room_to_ask(
     plan: Plan, rows: Numbers | int, columns: Numbers | int, target: Target
 ) -> np.ndarray[Any, np.dtype[np.bool_]] | bool:
     """Whether chunks of such sizes may ask for the prepared columns of the next block of k: of
-    several panels, else they are read one after the other throughout; by enough rows of tiles."""
+    several panels, else they are read one after the other throughout, which a core on a mesh waits
+    for, too; by enough rows of tiles."""
     block = columns * plan.depth.most * plan.form.dtype.numpy().itemsize
-    enough = rows // plan.rows >= ASKING
-    return (columns > plan.panel) & enough & (block <= asking_room(target))
+    several = (columns > plan.panel) | target.on_mesh
+    enough = rows // plan.rows >= (_ASKING_ON_MESH if target.on_mesh else ASKING)
+    return several & enough & (block <= asking_room(target))
 
 
 def lacks_columns(plan: Plan, strides: Strides, target: Target) -> bool:

@@ -58,6 +58,8 @@ from .tile_step import ahead_of, steps_in_turn, vectors_ahead
 
 _ASKED = 12
 """Stretches of rows of a streamed matrix that are asked for before a tile needs them, at least."""
+_K_AHEAD = 32
+"""How many k ahead rows are brought near that lie side by side, between those of other tiles."""
 
 
 def write_contraction(plan: Plan, strides: Strides, target: Target) -> KernelCode:
@@ -435,12 +437,17 @@ class ContractionWriter:
 
     def _rows_ahead(self, rows: int, a_row: int, a_step: int) -> int:
         """The same of rows that come from beyond the caches: of the same panels further on, or of
-        the next rows that are read in place. Rows whole pages apart would drive out each other."""
-        plan, dtype = self.plan, self.form.dtype
+        the next rows that are read in place. Rows whole pages apart would drive out each other.
+        Of rows side by side, the same of later k, which come from the second cache."""
+        plan, dtype, target = self.plan, self.form.dtype, self.frame.target
         if self.form.words is not None or plan.asks_ahead:
             return 0
         if plan.broadcast_source == "prepared":
             return 0 if self._come_in_time() else ahead_of(a_step, dtype)
+        is_beside = plan.broadcast_source == "direct" and a_row == 1 and a_step > rows > 1
+        if is_beside and target is not None and target.on_mesh:
+            passes_by = plan.depth.most * 2 * LINE > target.l1
+            return _K_AHEAD * a_step * (passes_by and a_step * self.bytes % (PAGE // 2) > 0)
         direct = plan.broadcast_source == "direct" and a_step == 1 and a_row > 1
         return rows * a_row if direct and plan.has_far_rows and a_row * self.bytes % PAGE else 0
 

@@ -271,8 +271,13 @@ class _Writer:
     def _ask(self, turn: int) -> None:
         """Bring near what a later tile reads in place of the rows, no line twice in a turn. Where
         each row is contiguous, it is a few rows in a turn: all of them, until the next lines of the
-        cache begin."""
+        cache begin. Rows side by side, between those of other tiles, are on a line or two."""
         t, line = self.tile, LINE // self.align
+        if t.a_row == 1 and t.a_step > t.rows:
+            for n in range(2 * turn):
+                at = n // 2 * t.a_step + n % 2 * (t.rows - 1)
+                self._ask_at(n, "%k.a", t.rows_ahead + at, near=3)
+            return
         if t.a_step != 1 or t.rows == 1 or line % turn:
             for n, at in enumerate(range(0, turn * t.a_step, line)):
                 self._ask_at(n, "%k.a", t.rows_ahead + at)
@@ -299,9 +304,9 @@ class _Writer:
                 self._add(f"{name} = getelementptr i8, ptr {at}, i64 {line * LINE}")
                 self._add(f"call void @llvm.prefetch.p0(ptr {name}, i32 0, i32 2, i32 1)")
 
-    def _ask_at(self, number: int, at: str, ahead: int) -> None:
+    def _ask_at(self, number: int, at: str, ahead: int, near: int = 2) -> None:
         self._add(f"%ask{number}.p = getelementptr {self.scalar}, ptr {at}, i64 {ahead}")
-        self._add(f"call void @llvm.prefetch.p0(ptr %ask{number}.p, i32 0, i32 2, i32 1)")
+        self._add(f"call void @llvm.prefetch.p0(ptr %ask{number}.p, i32 0, i32 {near}, i32 1)")
 
     def _step(
         self, name: str, a: str, b: str, sums: list[str], offsets: tuple[int, int]
