@@ -16,7 +16,7 @@ import ricci
 from ricci.runtime import at_once as calls
 from ricci.runtime.results import BIG
 
-from .test_at_once import DOUBLE, PICK, SEVERAL, ones
+from .test_at_once import DOUBLE, PICK, SEVERAL, Given, both, ones
 
 BOTH = "def f(float(N) A, float(N) B) -> (S, D) { S(n) = A(n) + B(n)  D(n) = A(n) - B(n) }"
 Array = np.ndarray[Any, Any]
@@ -273,3 +273,46 @@ def test_where_arrays_are_not_as_they_are_known(monkeypatch: pytest.MonkeyPatch)
         assert np.array_equal(f(x), x * 2)
         assert np.array_equal(f(x, out=ones(4, 6)), x * 2)
     assert engine(f).at_once is engine(f).into_at_once is None
+
+
+OPEN = """
+import math;
+graph Open {
+    @input { x: real[n|%d,4]; y: real[m|64]; }
+    @output { z: real[n,4]; v: real[m]; }
+    @compose { z = math.add(x, x); v = math.mul(y, y); }
+}
+"""
+
+
+@both
+def test_open_sizes(given: Given) -> None:
+    """Calls of several sizes by turns, some of which native code does not know any more."""
+    f = ricci.parse(OPEN % 512, "skriptnd").compile()
+    r = np.random.default_rng(0)
+    for _ in range(300):
+        n, m = r.integers(0, 9), r.integers(0, 9)
+        x, y = r.random((n, 4), np.float32), r.random(m, np.float32)
+        z, v = f(given(x), given(y))
+        assert np.array_equal(z, x + x)
+        assert np.array_equal(v, y * y)
+    assert engine(f).at_once is not None
+
+
+def test_open_sizes_of_large_arenas_are_not_known_one_by_one() -> None:
+    """Each would have memory of its own."""
+    text = """
+    import linalg;
+    graph Open {
+        @input { x: real[n|%d,64]; w: real[64,64]; }
+        @output { y: real[n,64]; }
+        @compose { z = linalg.matmul(x, w); y = linalg.matmul(z, w); }
+    }
+    """
+    x = np.arange(640, dtype=np.float32).reshape(10, 64)
+    w = np.eye(64, k=1, dtype=np.float32)
+    for most, is_known in ((16, True), (1 << 14, False)):
+        f = ricci.parse(text % most, "skriptnd").compile()
+        for _ in range(3):
+            assert np.array_equal(f(x, w), x @ w @ w)
+        assert (engine(f).at_once is not None) == is_known

@@ -16,6 +16,7 @@ from ricci.backends.llvm.contraction_schedule import scheduled_plan
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.schedule import Contraction
 from ricci.backends.llvm.target import LINE, Target, host
+from ricci.ir.rewrite import accesses
 
 from .cases import Case, convolution, index, matmul
 from .native import Native
@@ -64,6 +65,9 @@ PREPARED = {  # rows of tiles, columns of a block, k of a block, blocks of a chu
 SHARED = replace(AHEAD, shared=1 << 12)
 """One beyond whose shared cache all columns are, so that blocks of the same ones follow one
 another."""
+
+MESH = replace(AHEAD, cpu="sapphirerapids", vector_bytes=64, units=2, l1=1 << 12)
+"""One that waits for what it does not ask for."""
 
 
 def prepared(name: str, target: Target = AHEAD) -> tuple[Case, Contraction, Plan]:
@@ -263,7 +267,7 @@ def test_workers_ask_for_what_is_in_front_of_what_they_take(done: int, next: int
         assert (set(inside) <= asked) == (number == next)
 
 
-@pytest.mark.parametrize("target", [AHEAD, SHARED], ids=["rows", "columns"])
+@pytest.mark.parametrize("target", [AHEAD, SHARED, MESH], ids=["rows", "columns", "mesh"])
 @pytest.mark.parametrize("name", PREPARED)
 def test_all_but_the_first_panels_are_asked_for(name: str, target: Target) -> None:
     case, schedule, plan = prepared(name, target)
@@ -285,12 +289,49 @@ def test_all_but_the_first_panels_are_asked_for(name: str, target: Target) -> No
 
 def test_prepared_panels_are_not_asked_for_in_vain() -> None:
     _, _, plan = prepared("all of k")
-    for target in (replace(AHEAD, cpu="haswell"), replace(AHEAD, l2=1 << 20)):
+    for target in (replace(AHEAD, cpu="haswell", units=1), replace(AHEAD, l2=1 << 20)):
         assert not asks_for_columns(plan, {}, target)
     few, one = replace(plan, row_block=28), replace(plan, lane_block=plan.panel)
     large = replace(plan, lane_block=plan.lane_block * 2)
     for other in (few, one, large):
         assert not asks_for_columns(other, {}, AHEAD)
+
+
+def test_few_rows_ask_where_a_core_waits_for_what_it_does_not_ask_for() -> None:
+    _, _, plan = prepared("all of k", MESH)
+    few, one = replace(plan, row_block=12), replace(plan, lane_block=plan.panel)
+    for other in (plan, few, one):
+        assert asks_for_columns(other, {}, MESH)
+    for other in (replace(plan, row_block=8), replace(plan, lane_block=plan.lane_block * 2)):
+        assert not asks_for_columns(other, {}, MESH)
+
+
+@pytest.mark.parametrize("rows", [5, 7])  # of tiles: of 49 elements some are left, or none
+def test_rows_side_by_side_are_asked_for(rows: int) -> None:
+    case = convolution(1, (200, 32), (7, 7), 1)
+    schedule = Contraction("right", "direct", "prepared", rows, 1, 49, 32, (0,), 0, 200, 1)
+    log = np.zeros(MOST, np.int64)
+    code = with_log(follow(case.kernel, schedule, {}, MESH, case.constant), log, near="3")
+    arrays = case.arrays(0)
+    native = Native(code, arrays, MESH)
+    native.run(1)
+    expected = reduce(case.kernel, arrays)
+    assert np.allclose(native.array(case.target), expected, rtol=1e-4, atol=1e-4)
+    (images,) = [a.tensor for a in accesses(*case.kernel.values) if a.tensor not in case.constant]
+    elements = native.array(images)
+    later = np.arange(elements.size).reshape(200, 49)[32:]
+    lines = (elements.ctypes.data + later.ravel() * elements.itemsize) // LINE
+    assert set(lines.tolist()) <= set(asked_in(log))
+
+
+def test_rows_are_not_asked_for_that_stay_in_the_first_cache_or_drive_out_each_other() -> None:
+    schedule = Contraction("right", "direct", "prepared", 7, 1, 49, 32, (0,), 0, 200, 1)
+    counts = []
+    for shape, target in [((7, 7), MESH), ((7, 7), replace(MESH, l1=1 << 16)), ((32, 16), MESH)]:
+        case = convolution(1, (200, 32), shape, 1)
+        code = follow(case.kernel, schedule, {}, target, case.constant)
+        counts.append("%ask0.p" in code.text)
+    assert counts == [True, False, False]
 
 
 def test_nothing_is_asked_for_that_caches_hold() -> None:

@@ -158,6 +158,24 @@ def test_numbers_that_are_no_sums_of_parts(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [1.0, np.inf])
+@pytest.mark.parametrize("columns", [50, 63, 17])
+def test_columns_are_read_in_place_whatever_their_number(columns: int, value: float) -> None:
+    """And nothing beyond the last of them, by multiply-adds neither."""
+    case = replace(matmul(40, columns, 70), constant=frozenset())
+    a, b = case.inputs
+    arrays = case.arrays(2)
+    arrays[b][69, columns - 1] = value
+    with np.errstate(invalid="ignore"):
+        expected = arrays[a].astype(np.float64) @ arrays[b].astype(np.float64)
+    found = [s for s in schedules(case) if (s.vector, s.vector_source) == ("right", "direct")]
+    assert found
+    for schedule in found:
+        code = follow(case.kernel, schedule, {}, TARGET, case.constant)
+        for result in natives(code, case, arrays):
+            np.testing.assert_allclose(result, expected, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("value", [1.0, np.inf])
 @pytest.mark.parametrize("block", [32, 100])
 def test_sums_that_wait_belong_to_the_tile_before(block: int, value: float) -> None:
     """Several tiles beside and below one another, in blocks of k with as many steps as there are

@@ -17,6 +17,7 @@ from ricci.backends.llvm.contraction import choose, follow, form_of
 from ricci.backends.llvm.contraction_tiles import even_pieces
 from ricci.backends.llvm.schedule import Side, Winograd
 from ricci.backends.llvm.target import Target, host
+from ricci.backends.llvm.targets import named
 from ricci.backends.llvm.winograd_plan import WinogradPlan, plan_of
 from ricci.backends.llvm.winograd_write import Writer
 from ricci.diagnostics import Error
@@ -623,6 +624,15 @@ def test_cold_weights_are_worth_it_where_products_go_on_meanwhile(target: Target
     for batch in (1, 8):
         case = convolution(batch, (512, 512), (7, 7), 3, pad=1)
         assert isinstance(choose(case.kernel, {}, target, case.constant), Winograd)
+
+
+def test_late_filters_are_asked_for_where_caches_have_places_to_spare() -> None:
+    case = convolution(1, (512, 512), (7, 7), 3, pad=1)
+    asked = []
+    for target in (ZEN_5, named("x86-64-v4"), named("x86-64-v4-amx")):
+        code = follow(case.kernel, Winograd("right", 6, 4, 4, 4, 256), {}, target, case.constant)
+        asked.append(".beside" in code.text)
+    assert asked == [True, False, True]
 
 
 def test_every_second_place_is_computed_so_by_choice() -> None:

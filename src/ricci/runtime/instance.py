@@ -45,6 +45,8 @@ _FIRST_TURNS = 256
 """How many steps loops make in the first go."""
 _BREAK = 0.05
 """Seconds that a go should take, so that an interruption comes soon however much a step does."""
+_SMALL = 1 << 18
+"""Bytes of an arena that may be there once for each of a few shapes."""
 
 
 def most_steps() -> int:
@@ -103,6 +105,8 @@ class Weights:
         self._free: list[Instance] = []
         self.is_simple = is_simple(image.steps)
         """Whether `Instance.run_simply` does."""
+        self.is_small = _bytes_of(image, image.steps, count) <= _SMALL
+        """Whether calls of many kinds may have an instance each."""
         self._count = count
         self._lock = Lock()
         room = Room()
@@ -128,12 +132,14 @@ class Weights:
         for k in part.kept:
             ctypes.memmove(self.kept[k], before.kept[k], sizes[k])
 
-    def take(self) -> Instance:
-        """Tables and an arena for one call."""
+    def take(self, sizes: Array | None = None) -> Instance:
+        """Tables and an arena for one call, with these sizes of symbols if they are said."""
         try:
             instance = self._free.pop()
         except IndexError:
-            return Instance(self, self.loaded.image.steps, self._count)
+            instance = Instance(self, self.loaded.image.steps, self._count)
+        if sizes is not None:
+            instance.take_sizes(sizes)
         return instance
 
     def give(self, instance: Instance) -> None:
@@ -171,6 +177,11 @@ def own_bytes(step: Step, count: int) -> tuple[int, int]:
     return begin if begin + size <= end else _aligned(behind), size
 
 
+def _bytes_of(image: Image, steps: Sequence[Step], count: int) -> int:
+    """Bytes of the arena of so many threads, with what each has for itself."""
+    return max(image.arena, 0, *(sum(own_bytes(s, count)) for s in steps))
+
+
 class Instance:
     """What a running call needs for itself: arena, tables of pointers, error records, sizes."""
 
@@ -186,8 +197,7 @@ class Instance:
         """Per step with checks: the number of the failed one, the value, the extent."""
         self._failures = self.records.data.cast("B")
         self._no_failures = bytes(self._failures)
-        own = max((sum(own_bytes(s, count)) for s in steps), default=0)
-        self._scratch, arena = block(max(loaded.image.arena, own), loaded.image.arena)
+        self._scratch, arena = block(_bytes_of(loaded.image, steps, count), loaded.image.arena)
         first = arena - self._scratch.ctypes.data
         self.arena = self._scratch[first : first + loaded.image.arena]
         """The bytes that the steps share. What threads have for themselves is before what is there
@@ -199,6 +209,8 @@ class Instance:
         self.wanted = self.sizes[image.sizes : cells]
         """What data asked for, of each size that it defines."""
         self.failed = self.sizes[cells:]
+        self._sizes: Array | None = None
+        """Those of symbols that were taken last."""
         self._unset = np.zeros_like(self.sizes)
         self._unset[image.sizes : cells] = UNSET
         self._has_loops = any(s.kind == "back" for s in steps)
@@ -288,15 +300,20 @@ class Instance:
             self._words[threads.OWN_POOL] = pool_address(self._count)
         if sizes is not None:
             self.sizes[:] = self._unset
-            self.sizes[: len(sizes)] = sizes
+            self.sizes[: len(sizes)] = self._sizes = sizes
         if self._has_loops:
             self._run_loops()
         else:
             self._entry(self._address)
 
+    def take_sizes(self, sizes: Array) -> None:
+        """Take the sizes of symbols for the runs that follow, of steps that define none."""
+        if self._sizes is not sizes:
+            self.sizes[: len(sizes)] = self._sizes = sizes
+
     def run_simply(self, *words: object) -> None:
-        """What `run` does for simple steps without sizes: called with arrays, or addresses of
-        elements, for arguments and results."""
+        """What `run` does for simple steps whose sizes are known: called with arrays, or addresses
+        of elements, for arguments and results."""
         if self._generation != generation():
             self._generation = generation()
             self._words[threads.OWN_POOL] = pool_address(self._count)

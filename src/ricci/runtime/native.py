@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import field
+from functools import partial
 from threading import RLock
 from typing import Any, cast
 
@@ -201,7 +202,7 @@ class Native(Engine):
             arrays, addresses = (args, ()) if words is args else ((), words)
             return self._finish(call, variables, arrays, out, addresses)
         outputs: list[Any] = list(out) if out else call.make(call.outputs)
-        instance = weights.take()
+        instance = weights.take(call.sizes)
         if out and words is not args:
             instance.run_simply(*words)
         else:
@@ -213,7 +214,10 @@ class Native(Engine):
     def _know(
         self, call: _Call, weights: Weights, args: tuple[Any, ...], out: tuple[Any, ...] = ()
     ) -> None:
-        """Let native code make calls with arguments like these, unless it is known to do so."""
+        """Let native code make calls with arguments like these, unless it is known to do so. For
+        each kind it has an instance, so there are not to be many large ones for open sizes."""
+        if call.sizes is not None and not weights.is_small:
+            return
         kind = type(args[0]) is np.ndarray, bool(out)
         known = call.known_to.get(kind)
         if known is self._at_once[out != ()] and self._generation == generation():
@@ -224,7 +228,8 @@ class Native(Engine):
             calls = self._at_once[out != ()]
             if call.weights is weights and call.known_to.get(kind) is not calls:
                 call.known_to[kind] = calls
-                calls.add(args + out, [] if out else call.outputs, weights.take, len(out))
+                take = partial(weights.take, call.sizes)
+                calls.add(args + out, [] if out else call.outputs, take, len(out))
                 self.at_once, self.into_at_once = (known.call for known in self._at_once)
 
     def _forget(self) -> None:
@@ -266,7 +271,7 @@ class Native(Engine):
         weights = self._weights.get(call.loaded)
         if weights is None:
             weights = self._prepare(call.loaded, variables)
-        if self._is_simple and call.sizes is None and weights.is_simple:
+        if self._is_simple and weights.is_simple:
             call.weights = weights
         if not self._updated:
             return self._by_port(self._execute(call, weights, arrays, out, addresses))
