@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ricci
 from ricci.backends.llvm import nest
+from ricci.backends.llvm.nest_group import write_group
 from ricci.backends.llvm.target import host
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
@@ -242,3 +245,18 @@ operator o {
     x = np.random.default_rng(7).standard_normal((200, 32)).astype(real)
     want = model.compile(target="interpreter", real="float64")(x.astype(np.float64))
     np.testing.assert_allclose(model.compile(real=real)(x), want, 1e-4, 1e-6)
+
+
+def test_the_next_row_is_not_asked_for_where_it_drives_out_what_is_read_again() -> None:
+    """A row of 64 KB is read twice, the second time from a core's second cache."""
+    text = "def f(float(N,M) X) -> (s, Y) { s(i) +=! X(i,j) * X(i,j)  Y(i,j) = X(i,j) / s(i) }"
+    (group,) = lowered(text, {"N": 64, "M": 1 << 14}).kernels
+    assert isinstance(group, Group)
+    mesh = replace(host(), cpu="sapphirerapids", vector_bytes=64, units=2, l2=1 << 19)
+    near = replace(mesh, cpu="znver5")
+    next_row = re.compile(r"getelementptr i8, ptr %[\w.]+, i64 65536\b")
+    for target, asks in (
+        (mesh, True), (replace(mesh, l2=1 << 18), False), (replace(near, l2=1 << 18), True)
+    ):  # fmt: skip
+        code = write_group(group, {}, target, frozenset())
+        assert bool(next_row.search(code.text)) == asks

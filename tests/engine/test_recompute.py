@@ -9,7 +9,7 @@ import ricci
 from ricci.dtypes import Types
 from ricci.ir.interpret import interpret
 from ricci.ir.loops import Group, Program, tensors_touched
-from ricci.passes import recompute
+from ricci.passes import groups, recompute
 from ricci.passes.pipeline import lower
 
 HEAD = "def f(float(N, M) X, float(M) Z)"
@@ -78,6 +78,30 @@ def test_what_a_group_keeps_of_a_row(size: int, kept: list[str]) -> None:
     assert isinstance(group, Group)
     assert sorted(t.name.rpartition(".")[2] for t in group.local) == kept
     x = np.random.default_rng(0).standard_normal((sizes["N"], size), np.float32)
+    power = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    want = power / power.sum(1, keepdims=True)
+    np.testing.assert_allclose(ricci.tc.define(text, threads=2)["f"](x), want, 1e-4, 1e-12)
+
+
+@pytest.mark.parametrize(("long", "others"), [(1 << 10, 1), (1 << 20, 2)])
+def test_what_a_group_makes_for_others(
+    monkeypatch: pytest.MonkeyPatch, long: int, others: int
+) -> None:
+    """A row of the quotients has no room beside those of `X` and of the powers: where a core's own
+    caches keep no row of these, both the sums and the quotients compute them."""
+    monkeypatch.setattr(recompute, "LONG_ROW", long)
+    monkeypatch.setattr(groups, "MOST_ROW", 9 << 10)
+    text = """def f(float(N, K) X) -> (y) { m(i) max=! X(i, k)  e(i, k) = exp(X(i, k) - m(i))
+        s(i) +=! e(i, k)  y(i, k) = e(i, k) / s(i) }"""
+    graph = ricci.tc.define(text)["f"].graph
+    sizes = {"N": 40, "K": 1 << 10}
+    group, rest = lower(graph, {s: sizes[s.name] for s in graph.symbols}, Types()).kernels
+    assert isinstance(group, Group) and not isinstance(rest, Group)
+    made = {t.name.rpartition(".")[2] for t in tensors_touched(rest)}
+    assert made == ({"X", "m", "s", "y"} if others == 1 else {"e", "s", "y"})
+    assert len(group.kernels) == 1 + others
+    assert not set(group.local) & set(tensors_touched(rest))
+    x = np.random.default_rng(0).standard_normal((40, 1 << 10), np.float32)
     power = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     want = power / power.sum(1, keepdims=True)
     np.testing.assert_allclose(ricci.tc.define(text, threads=2)["f"](x), want, 1e-4, 1e-12)

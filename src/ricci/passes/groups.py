@@ -30,9 +30,9 @@ from .rows import Rows, extent, is_known
 from .siblings import has_reuse
 from .views import Views, root_of
 
-LEAST_ROW, LONG_ROW, MOST_ROW = 1 << 8, 512 << 10, 6 << 20
+LEAST_ROW, LONG_ROW, MOST_ROW = 1 << 8, 512 << 10, (6 << 20) + (4 << 10)
 """Bytes of a row: shorter ones are not worth a call of each kernel, long ones leave a core's own
-caches, and longer ones the third, too."""
+caches, and longer ones the third, too: three of 2 MB do not, with a few numbers beside them."""
 LEAST_ROWS = 16
 LEAST_BYTES = 128 << 10
 """Of all rows: what is less stays in the cache anyway."""

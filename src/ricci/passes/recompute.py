@@ -44,7 +44,33 @@ def compute_again(
     for producer in kernels:
         if isinstance(producer, Reduce) and _is_cheap(producer, kept):
             out = _without(out, producer, views)
+    for number, kernel in enumerate(out):
+        if isinstance(kernel, Group):
+            out[number:] = _with_less_made(kernel, out[number + 1 :], views, kept)
     return out
+
+
+def _with_less_made(
+    group: Group, others: list[Kernel], views: Views, kept: set[Tensor]
+) -> list[Kernel]:
+    """A group and the kernels after it, without maps of the group that others read, too, and whose
+    results for one point leave a core's own caches."""
+    points = math.prod(extent(i) for i in group.shared)
+    for producer in group.kernels:
+        target = producer.targets[0].tensor
+        if target in group.local or _bytes(target) < points * LONG_ROW:
+            continue
+        if _is_cheap(producer, kept):
+            every: list[Kernel] = [*group.kernels, *others]
+            left = _without(every, producer, views)
+            if left is not every:
+                count = len(group.kernels) - 1
+                own = tuple(k for k in left[:count] if isinstance(k, Reduce))
+                others = left[count:]
+                read = {t for k in others for t in tensors_touched(k)}
+                local = tuple(t for t in group.local if t not in read)
+                group = replace(group, kernels=own, local=local)
+    return [group, *others]
 
 
 def with_less_kept(group: Group, views: Views) -> Group:

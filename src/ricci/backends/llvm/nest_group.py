@@ -50,6 +50,8 @@ BLOCK_BYTES = 8
 """Rows of a block take so many times less than the second cache."""
 LATE_BYTES = 3
 """The same of blocks of rows of which the last kernel does the one before."""
+_NEXT_BYTES = 8
+"""How many times less than the second cache what is wanted next may take on a mesh."""
 CHUNKS_PER_CORE = 4
 MOST_SCHEDULED = 1 << 14
 """Chunks that a schedule may ask for."""
@@ -250,6 +252,9 @@ class _Writer:
         group = self.group
         few = next(n for s, n in zip(self.stretches, self.few, strict=True) if number in s)
         frame.ahead = _wanted_next(group, number, frame, few)
+        if self.target.on_mesh:  # what comes next drives out what is read again
+            most = self.target.l2 // _NEXT_BYTES
+            frame.ahead = {t: n for t, n in frame.ahead.items() if n <= most}
         steps = self.points // few
         frame.far = frozenset(t for t in frame.ahead if bytes_of(t) > FAR * steps)
         read = accesses(*(e for k in group.kernels for e in expressions_of(k)))
