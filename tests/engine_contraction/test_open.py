@@ -190,6 +190,28 @@ def test_rows_that_are_added_to_are_done_once() -> None:
         compare(case, code, {symbol: rows}, rows)
 
 
+@pytest.mark.parametrize(
+    ("columns", "terms", "short"), [(512, 512, False), (512, 512, True), (1000, 2048, False)]
+)
+def test_blocks_of_all_sizes_read_the_same_prepared_columns(
+    columns: int, terms: int, short: bool
+) -> None:
+    """Also where the largest would have lower tiles by itself, which would read each twice for the
+    rows of a block between."""
+    target = replace(host(), cpu="", vector_bytes=64, registers=32, units=2, l2=2 << 20, cores=2)
+    if short:
+        target = replace(target, vector_bytes=32, registers=16, l2=512 << 10)
+    symbol = Symbol("n", integer(512))
+    product = matmul(8, columns, terms)
+    case = opened(product, product.kernel.domain[0], symbol)
+    assert case is not None
+    code = match(case.kernel, {}, target, case.constant)
+    assert code is not None
+    assert len(code.prepare) == 1
+    assert len(re.findall(r"define internal void @kernel\.inner\d+\(", code.text)) > 4
+    compare(case, match(case.kernel, {}, host(), case.constant) or code, {symbol: 75}, 1)
+
+
 @pytest.mark.parametrize("right", [False, True])
 def test_rows_and_columns(right: bool) -> None:
     n, m = Symbol("n", integer(150)), Symbol("m", integer(90))

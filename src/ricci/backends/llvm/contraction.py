@@ -15,6 +15,7 @@ import math
 
 from ...ir.loops import Reduce
 from ...ir.nodes import Tensor
+from ...records import replace
 from .contraction_beside import beside_others, is_fitted, plain, whole
 from .contraction_cost import estimate
 from .contraction_form import Form, find_form
@@ -58,6 +59,8 @@ _ALIKE_FITTED = 0.9
 their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
 _WORDS_PACKED = 1.2
 """How many times as long as estimated it takes if words of small integers are packed."""
+_SHARING = 1.3
+"""How many times as long it may take to read what is prepared for others anyway."""
 _OF_WORDS = Contraction | Matrices | Window | MatrixWindow
 """The schedules that products of small integers may have."""
 MOST_SCRATCH = 64 << 20
@@ -75,6 +78,32 @@ def match(
     if isinstance(schedule, Plan):
         return _write_plan(schedule, strides, target)
     return _write(form, schedule, strides, target, constant)
+
+
+def match_beside(
+    kernel: Reduce,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+    like: Schedule | None,
+) -> tuple[KernelCode | None, Schedule | None]:
+    """As `match`, and the schedule; with columns prepared as those of a schedule `like` it for more
+    rows, so that both read the same, unless that takes clearly longer."""
+    form, found, cycles = _choose(kernel, strides, target, constant)
+    if form is None or found is None:
+        return None, None
+    strides, constant = with_strides(form, strides), with_views(form, constant)
+    if not isinstance(found, Plan):
+        return _write(form, found, strides, target, constant), found
+    if isinstance(like, Contraction) and like.vector_source == found.vector_source == "prepared":
+        rows = found.broadcast.extent
+        fewer = replace(like, rows=min(like.rows, rows), row_block=rows)
+        ways = [replace(fewer, lane_block=p.lane_block) for p in (like, found)]
+        plans = [scheduled_plan(form, way, strides, target, constant) for way in ways]
+        done, best = min((_until_done(p, strides, target), n) for n, p in enumerate(plans))
+        if done <= _SHARING * cycles:
+            found = plans[best]
+    return _write_plan(found, strides, target), schedule_of(found)
 
 
 def _write_plan(plan: Plan, strides: Strides, target: Target) -> KernelCode:

@@ -30,6 +30,7 @@ from .contraction_open_write import Outer, Variant, write_open
 from .contraction_tiles import best_tile
 from .kernels import KernelCode, Strides
 from .nest_uses import value_indices
+from .schedule import Contraction, Schedule
 from .sizes import Size, lower, row_major, size_of, sizes_of, times, upper
 from .target import Target
 
@@ -163,9 +164,14 @@ class _Peeled:
                 return side if operand.extent < 2 * _MANY else 0
         return 0
 
-    def _rows(self) -> tuple[int, ...]:
+    def _tile(self) -> int:
+        """The rows of the register tile that is best for many."""
         lanes = self.target.lanes(self.kernel.values[0].dtype)
         rows, _ = best_tile(1 << 10, 1 << 10, lanes, self.target)
+        return rows
+
+    def _rows(self) -> tuple[int, ...]:
+        rows = self._tile()
         return (*(n for n in (_TILES * rows, 2 * rows, rows) if n > _FEW[0]), *_FEW)
 
     # ------------------------------------------------------------------ kernels inside
@@ -174,18 +180,37 @@ class _Peeled:
         """The code for blocks of all sizes, the largest first; none if a plain loop nest is as
         good."""
         codes: list[Variant] = []
+        like = self._like(outer)
         for sizes in itertools.product(*(o.blocks for _, o in outer)):
-            blocks = {i: size for (i, _), size in zip(outer, sizes, strict=True)}
-            inner = self._inner(blocks)
-            constant = self.constant & set(inner.tensors)
-            code = contraction.match(inner.kernel, inner.strides, self.target, constant)
+            inner = self._inner({i: size for (i, _), size in zip(outer, sizes, strict=True)})
+            code, schedule = contraction.match_beside(*self._given(inner), like)
             if code is None and not codes:
                 return None
+            like = like or _preparing(schedule)
             code = code or nest.generate(inner.kernel, inner.strides, self.target)
             if code.sites or code.counted:
                 return None
             codes.append(Variant(sizes, code, inner.tensors))
         return codes
+
+    def _like(self, outer: Sequence[tuple[Index, Outer]]) -> Contraction | None:
+        """The schedule that blocks of all sizes are to have columns prepared for, if it is not that
+        of the largest: where register tiles of that one have fewer rows than those that sizes are
+        multiples of, which would read each column twice, the schedule of one such tile."""
+        sizes = [o.blocks for _, o in outer if len(o.blocks) > 1]
+        tile = self._tile()
+        if len(sizes) != 1 or tile not in sizes[0]:
+            return None
+        found = []
+        for size in (sizes[0][0], tile):
+            blocks = {i: size if len(o.blocks) > 1 else o.blocks[0] for i, o in outer}
+            found.append(_preparing(contraction.choose(*self._given(self._inner(blocks)))))
+        largest, single = found
+        return None if largest is None or largest.rows >= tile else single
+
+    def _given(self, inner: _Inner) -> tuple[Reduce, Strides, Target, frozenset[Tensor]]:
+        constant = self.constant & set(inner.tensors)
+        return inner.kernel, inner.strides, self.target, constant
 
     def _inner(self, blocks: Mapping[Index, int]) -> _Inner:
         """The kernel for a block of each outer index, of one value if it is not said."""
@@ -207,6 +232,13 @@ class _Peeled:
         domain = tuple(fresh.get(i, i) for i in self.kernel.domain)
         kernel = replace(substitute_kernel(self.kernel, new, domain), again=self.repeatable)
         return _Inner(kernel, fresh, strides, tensors)
+
+
+def _preparing(schedule: Schedule | None) -> Contraction | None:
+    """A schedule for which columns are prepared."""
+    if isinstance(schedule, Contraction) and schedule.vector_source == "prepared":
+        return schedule
+    return None
 
 
 @dataclass(frozen=True, slots=True)
