@@ -17,6 +17,7 @@ from ricci.dtypes import Types
 from ricci.ir.loops import Reduce
 from ricci.ir.shapes import as_int
 from ricci.passes import margins
+from ricci.passes.gradient import gradient_graph
 from ricci.passes.machine import UNKNOWN, Machine
 from ricci.passes.partial import points_of
 from ricci.passes.pipeline import lower
@@ -28,6 +29,8 @@ from .running import runnable_targets
 def anyhow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has fewer terms in parts is in parts."""
     monkeypatch.setattr(margins, "_START", 0)
+    monkeypatch.setattr(margins, "_RUN", 1)
+    monkeypatch.setattr(margins, "_ROWS", 1)
     monkeypatch.setattr(margins, "_WORTH", 1.0)
 
 
@@ -144,6 +147,24 @@ def test_dimensions_that_are_hardly_outside_are_whole() -> None:
 def test_what_is_left_whole(case: Convolution) -> None:
     assert len(terms_of(case.model())) == 1
     case.check()
+
+
+def test_borders_of_whole_planes_are_apart() -> None:
+    case = Convolution((4, 14, 14), (128, 128, 3, 3, 3), (1, 1, 1))
+    assert len(terms_of(case.model())) == 3
+    case.check()
+
+
+@pytest.mark.parametrize("size", [7, 14, 28])
+def test_borders_of_single_elements_are_not(size: int) -> None:
+    """Of the gradient of images whose filters are three by three, which is as wide as all of them
+    reach: little more than half of the terms are there for 7 by 7 elements."""
+    text = "def f(float(N,C,H,W) X, float(F,C,KH,KW) K) -> (Y)"
+    text += "{ Y(n,f,h,w) +=! X(n,c,h + kh,w + kw) * K(f,c,kh,kw) }"
+    graph = gradient_graph(ricci.tc.define(text).f.graph, ["X"], ["Y"])
+    sizes = {"N": 8, "C": 256, "F": 256, "H": size, "W": size, "KH": 3, "KW": 3}
+    kernels = lower(graph, {s: sizes[s.name] for s in graph.symbols}, Types()).kernels
+    assert sum(isinstance(k, Reduce) and k.op == "add" for k in kernels) == 1
 
 
 @pytest.mark.parametrize("batch", [1, 2])

@@ -31,6 +31,8 @@ _START = 1 << 19
 """Terms that could be done while a kernel begins and ends."""
 _READ = 8
 """The same while an element is read that all results have in common."""
+_RUN, _ROWS = 6, 32
+"""Results side by side in memory that take as long as fewer do, and those of neighbouring rows."""
 _MOST_PARTS, _MOST_TERMS = 5, 64
 """Of a dimension."""
 
@@ -61,7 +63,11 @@ class Side:
     @property
     def points(self) -> int:
         """The results times terms of all parts."""
-        return sum(len(p.results) * len(p.terms) for p in self.parts)
+        return self.points_by(1)
+
+    def points_by(self, least: int) -> int:
+        """The same if a part takes as long as one of so many results, at least."""
+        return sum(max(len(p.results), least) * len(p.terms) for p in self.parts)
 
     @property
     def all_points(self) -> int:
@@ -97,9 +103,19 @@ def _best(kernel: Reduce) -> tuple[float, list[Side]]:
 def _cost(kernel: Reduce, sides: Sequence[Side], own: Container[Index | None]) -> float:
     """What all parts take, counted in terms; `own` are the indices of places of windows."""
     points = points_of((*kernel.domain, *kernel.reduced))
-    left = math.prod(s.points / s.all_points for s in sides)
+    left = math.prod(s.points_by(_least(s, kernel.targets[0])) / s.all_points for s in sides)
     parts = math.prod(len(s.parts) for s in sides)
     return points * left + _START * parts + _READ * _common(kernel, sides, own)
+
+
+def _least(side: Side, target: Access) -> int:
+    """The least results along a side that a part takes as long as, however few it has."""
+    inner = 1
+    for subscript, size in zip(target.subscripts[::-1], target.tensor.shape[::-1], strict=True):
+        if subscript.index is side.own:
+            return -(-(_RUN if inner == 1 else _ROWS) // inner)
+        inner *= shapes.as_int(size) or 1
+    return 1
 
 
 def _common(kernel: Reduce, sides: Sequence[Side], own: Container[Index | None]) -> int:
