@@ -155,12 +155,15 @@ def test_borders_of_whole_planes_are_apart() -> None:
     case.check()
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("size", [7, 14, 28])
-def test_borders_of_single_elements_are_not(size: int) -> None:
+def test_borders_of_single_elements_are_not(size: int, last: bool) -> None:
     """Of the gradient of images whose filters are three by three, which is as wide as all of them
     reach: little more than half of the terms are there for 7 by 7 elements."""
-    text = "def f(float(N,C,H,W) X, float(F,C,KH,KW) K) -> (Y)"
-    text += "{ Y(n,f,h,w) +=! X(n,c,h + kh,w + kw) * K(f,c,kh,kw) }"
+    x, y = ("h,w,c", "h,w,f") if last else ("c,h,w", "f,h,w")
+    moved = x.replace("h", "h + kh").replace("w", "w + kw")
+    text = f"def f(float(N,{x.upper()}) X, float(F,C,KH,KW) K) -> (Y)"
+    text += f"{{ Y(n,{y}) +=! X(n,{moved}) * K(f,c,kh,kw) }}"
     graph = gradient_graph(ricci.tc.define(text).f.graph, ["X"], ["Y"])
     sizes = {"N": 8, "C": 256, "F": 256, "H": size, "W": size, "KH": 3, "KW": 3}
     kernels = lower(graph, {s: sizes[s.name] for s in graph.symbols}, Types()).kernels

@@ -103,18 +103,21 @@ def _best(kernel: Reduce) -> tuple[float, list[Side]]:
 def _cost(kernel: Reduce, sides: Sequence[Side], own: Container[Index | None]) -> float:
     """What all parts take, counted in terms; `own` are the indices of places of windows."""
     points = points_of((*kernel.domain, *kernel.reduced))
-    left = math.prod(s.points_by(_least(s, kernel.targets[0])) / s.all_points for s in sides)
+    left = math.prod(s.points_by(_least(s, kernel)) / s.all_points for s in sides)
     parts = math.prod(len(s.parts) for s in sides)
     return points * left + _START * parts + _READ * _common(kernel, sides, own)
 
 
-def _least(side: Side, target: Access) -> int:
+def _least(side: Side, kernel: Reduce) -> int:
     """The least results along a side that a part takes as long as, however few it has."""
+    read = (set(free_indices(a)) for a in accesses(*kernel.values))
+    over = {i for used in read if side.own in used for i in used}
     inner = 1
-    for subscript, size in zip(target.subscripts[::-1], target.tensor.shape[::-1], strict=True):
+    for subscript in reversed(kernel.targets[0].subscripts):
         if subscript.index is side.own:
             return -(-(_RUN if inner == 1 else _ROWS) // inner)
-        inner *= shapes.as_int(size) or 1
+        if isinstance(subscript.index, Index) and subscript.index in over:
+            inner *= extent(subscript.index)
     return 1
 
 

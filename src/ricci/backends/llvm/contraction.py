@@ -85,25 +85,33 @@ def match_beside(
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
-    like: Schedule | None,
+    like: Contraction | None,
 ) -> tuple[KernelCode | None, Schedule | None]:
-    """As `match`, and the schedule; with columns prepared as those of a schedule `like` it for more
-    rows, so that both read the same, unless that takes clearly longer."""
+    """As `match`, and the schedule; with columns prepared as those of a schedule `like` it for
+    other rows, so that both read the same, unless that takes clearly longer."""
     form, found, cycles = _choose(kernel, strides, target, constant)
     if form is None or found is None:
         return None, None
     strides, constant = with_strides(form, strides), with_views(form, constant)
     if not isinstance(found, Plan):
         return _write(form, found, strides, target, constant), found
-    if isinstance(like, Contraction) and like.vector_source == found.vector_source == "prepared":
-        rows = found.broadcast.extent
-        fewer = replace(like, rows=min(like.rows, rows), row_block=rows)
-        ways = [replace(fewer, lane_block=p.lane_block) for p in (like, found)]
+    own, rows = schedule_of(found), found.broadcast.extent
+    if like is not None and form.words is None and _reads_alike(own, like):
+        both = replace(like, rows=min(like.rows, rows), row_block=rows)
+        ways = [replace(both, lane_block=n) for n in (like.lane_block, own.lane_block)]
         plans = [scheduled_plan(form, way, strides, target, constant) for way in ways]
         done, best = min((_until_done(p, strides, target), n) for n, p in enumerate(plans))
         if done <= _SHARING * cycles:
             found = plans[best]
     return _write_plan(found, strides, target), schedule_of(found)
+
+
+def _reads_alike(own: Contraction | Matrices, like: Contraction) -> bool:
+    """Whether schedules read operands, and run through what is reduced, in the same way."""
+    return isinstance(own, Contraction) and (
+        (own.vector, own.broadcast_source, own.vector_source, own.order, own.split)
+        == (like.vector, like.broadcast_source, like.vector_source, like.order, like.split)
+    )
 
 
 def _write_plan(plan: Plan, strides: Strides, target: Target) -> KernelCode:
