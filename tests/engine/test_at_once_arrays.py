@@ -14,6 +14,7 @@ import torch
 
 import ricci
 from ricci.runtime import at_once as calls
+from ricci.runtime.instance import Instance, Weights
 from ricci.runtime.results import BIG
 
 from .test_at_once import DOUBLE, PICK, SEVERAL, Given, both, ones
@@ -297,6 +298,28 @@ def test_open_sizes(given: Given) -> None:
         assert np.array_equal(z, x + x)
         assert np.array_equal(v, y * y)
     assert engine(f).at_once is not None
+
+
+def test_an_instance_of_other_sizes_takes_those_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes one finds that of another thread on top."""
+    f = ricci.parse(OPEN % 512, "skriptnd").compile()
+    y = np.ones(3, np.float32)
+    f(ones(2, 4), y)
+    (weights,) = engine(f)._weights.values()
+
+    def give(self: Weights, instance: Instance) -> None:
+        self._free.append(instance)
+        self._free.append(self._free.pop(0))
+
+    monkeypatch.setattr(Weights, "give", give)
+    instances = [weights.take() for _ in range(3)]
+    for number, instance in enumerate(instances):
+        instance.take_sizes(np.array([number, number]))
+        weights.give(instance)
+    for n in (5, 1, 7, 5, 1, 7, 5, 1, 7):
+        z, v = f(ones(n, 4), y)
+        assert np.array_equal(z, ones(n, 4) * 2)
+        assert np.array_equal(v, y)
 
 
 def test_open_sizes_of_large_arenas_are_not_known_one_by_one() -> None:

@@ -306,7 +306,7 @@ def test_few_rows_ask_where_a_core_waits_for_what_it_does_not_ask_for() -> None:
         assert not asks_for_columns(other, {}, MESH)
 
 
-@pytest.mark.parametrize("rows", [5, 7])  # of tiles: of 49 elements some are left, or none
+@pytest.mark.parametrize("rows", [5, 7, 14])  # of tiles: of 49 elements some are left, or none
 def test_rows_side_by_side_are_asked_for(rows: int) -> None:
     case = convolution(1, (200, 32), (7, 7), 1)
     schedule = Contraction("right", "direct", "prepared", rows, 1, 49, 32, (0,), 0, 200, 1)
@@ -322,6 +322,8 @@ def test_rows_side_by_side_are_asked_for(rows: int) -> None:
     later = np.arange(elements.size).reshape(200, 49)[32:]
     lines = (elements.ctypes.data + later.ravel() * elements.itemsize) // LINE
     assert set(lines.tolist()) <= set(asked_in(log))
+    both = re.findall(r"%ask[01]\.p = getelementptr \w+, ptr %k\.a, i64 (\d+)", code.text)
+    assert {int(n) - 32 * 49 for n in both} >= {0, rows - 1}  # a line or two for each tile
 
 
 def test_rows_are_not_asked_for_that_stay_in_the_first_cache_or_drive_out_each_other() -> None:

@@ -209,6 +209,7 @@ def test_blocks_of_all_sizes_read_the_same_prepared_columns(
     assert code is not None
     assert len(code.prepare) == 1
     assert len(re.findall(r"define internal void @kernel\.inner\d+\(", code.text)) > 4
+    assert short or ".tile.9x" in code.text
     compare(case, match(case.kernel, {}, host(), case.constant) or code, {symbol: 75}, 1)
 
 
