@@ -19,6 +19,7 @@ from ricci.backends.llvm.contraction_plan import make_plan
 from ricci.backends.llvm.contraction_results import result_step
 from ricci.backends.llvm.kernels import KernelCode, generate
 from ricci.backends.llvm.target import host
+from ricci.backends.llvm.targets import named
 from ricci.dtypes import DType
 from ricci.ir import shapes
 from ricci.ir.loops import Reduce, expressions_of
@@ -198,9 +199,8 @@ def test_blocks_of_all_sizes_read_the_same_prepared_columns(
 ) -> None:
     """Also where the largest would have lower tiles by itself, which would read each twice for the
     rows of a block between."""
-    target = replace(host(), cpu="", vector_bytes=64, registers=32, units=2, l2=2 << 20, cores=2)
-    if short:
-        target = replace(target, vector_bytes=32, registers=16, l2=512 << 10)
+    caches = {"l1": 48 << 10, "l2": (512 if short else 2048) << 10, "shared": 32 << 20}
+    target = replace(named("x86-64-v3" if short else "x86-64-v4"), cores=2, units=2, **caches)
     symbol = Symbol("n", integer(512))
     product = matmul(8, columns, terms)
     case = opened(product, product.kernel.domain[0], symbol)
