@@ -71,13 +71,7 @@ def match(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor] = frozenset()
 ) -> KernelCode | None:
     """The code of a kernel that is a sum of products with enough reuse, else None."""
-    form, schedule, _ = _choose(kernel, strides, target, constant)
-    if form is None or schedule is None:
-        return None
-    strides, constant = with_strides(form, strides), with_views(form, constant)
-    if isinstance(schedule, Plan):
-        return _write_plan(schedule, strides, target)
-    return _write(form, schedule, strides, target, constant)
+    return match_beside(kernel, strides, target, constant, None)[0]
 
 
 def match_beside(
