@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from ..backends.llvm.image import arrange
 from ..backends.llvm.jit import compile_text, module_text
 from ..backends.llvm.kernels import KernelCode
+from ..backends.llvm.machine import machine_of
 from ..backends.llvm.schedule import Schedules
 from ..backends.llvm.standalone_unit import (
     Argument,
@@ -84,7 +85,8 @@ def make_plan(graph: Graph, values: VariableValues, wish: Wish) -> Plan:
     _check_bounds(graph, known)
     concrete = specialise(stateful, known, wish.types)
     _check_memory(concrete)
-    program = lower(stateful, known, wish.types, states=len(graph.updates))
+    machine = machine_of(wish.target)
+    program = lower(stateful, known, wish.types, states=len(graph.updates), machine=machine)
     image, codes, _ = arrange(program, wish.target, _schedules(stateful, known, wish))
     interface = describe(*_without_state(concrete, len(graph.updates)))
     cells = Cells(program, wish.target, _meanings(graph, concrete, program, known))

@@ -90,11 +90,15 @@ def _format_kernel(kernel: Kernel, outer: Names) -> list[str]:
         case Reduce():
             return _format_reduce(kernel, names)
         case Group():
-            head = f"together for {_bounds(kernel.shared, names)}:"
+            shared = f" for {_bounds(kernel.shared, names)}" if kernel.shared else ""
+            strips, each = "", "point"
+            if kernel.strips is not None:
+                rows = f"{kernel.strips.height} {names.of(kernel.strips.rows[-1])}"
+                strips, each = f" in strips of {rows} of the last", "strip"
             parts = _format_parts(kernel, names)
             local = ", ".join(map(names.of, kernel.local))
-            kept = [f"  of {local} one point each"] if local else []
-            return [head, *kept, *(f"  {line}" for line in parts)]
+            kept = [f"  of {local} one {each} each"] if local else []
+            return [f"together{shared}{strips}:", *kept, *(f"  {line}" for line in parts)]
 
 
 def _format_parts(group: Group, names: Names) -> list[str]:

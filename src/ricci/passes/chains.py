@@ -55,7 +55,7 @@ def find_chains(
 
 
 @dataclass(frozen=True, slots=True)
-class _Chain:
+class Chain:
     """A group, after what was between its kernels; `end` is where the kernels go on."""
 
     kernels: list[Kernel]
@@ -70,7 +70,7 @@ class _Search:
     users: Counter[Tensor]
     """How many kernels touch a tensor, and whether it is a result."""
 
-    def chain(self, start: int) -> _Chain | None:
+    def chain(self, start: int) -> Chain | None:
         """The chain that begins with a kernel."""
         first = self._reduce(start)
         if first is None or not has_reuse(first):
@@ -83,8 +83,8 @@ class _Search:
             if larger is not None:
                 rows = larger
                 if has_reuse(rows.kernels[-1]) and self._is_worthwhile(rows):
-                    return _Chain([*moved, _with_plain_sum(rows).group()], at + 1)
-            elif len(moved) < MOST_MOVED and self._is_independent(self.kernels[at], rows):
+                    return Chain([*moved, _with_plain_sum(rows).group()], at + 1)
+            elif len(moved) < MOST_MOVED and is_independent(self.kernels[at], rows):
                 moved.append(self.kernels[at])
             else:
                 return None
@@ -96,14 +96,6 @@ class _Search:
         if not isinstance(kernel, Reduce) or id(kernel) in self.fixed or not is_known(kernel):
             return None
         return kernel
-
-    def _is_independent(self, kernel: Kernel, rows: Rows) -> bool:
-        """Whether a kernel can be run before the others."""
-        touched = {root_of(t, self.views) for k in rows.kernels for t in tensors_touched(k)}
-        made = {root_of(t, self.views) for t in rows.made()}
-        written = {root_of(t, self.views) for t in tensors_written(kernel)}
-        read = {root_of(t, self.views) for t in tensors_touched(kernel)}
-        return touched.isdisjoint(written) and made.isdisjoint(read)
 
     def _is_worthwhile(self, rows: Rows) -> bool:
         """Whether kernels of which the last is a product should be a group."""
@@ -121,6 +113,16 @@ class _Search:
         used = sum(tensor in tensors_touched(k) for k in rows.kernels)
         bytes_of = rows.count() * long * tensor.dtype.numpy().itemsize
         return self.users[tensor] == used and bytes_of >= LEAST_BYTES
+
+
+def is_independent(kernel: Kernel, rows: Rows) -> bool:
+    """Whether a kernel can be run before the others."""
+    views = rows.views
+    touched = {root_of(t, views) for k in rows.kernels for t in tensors_touched(k)}
+    made = {root_of(t, views) for t in rows.made()}
+    written = {root_of(t, views) for t in tensors_written(kernel)}
+    read = {root_of(t, views) for t in tensors_touched(kernel)}
+    return touched.isdisjoint(written) and made.isdisjoint(read)
 
 
 def _with_plain_sum(rows: Rows) -> Rows:
@@ -148,7 +150,7 @@ def _with_plain_sum(rows: Rows) -> Rows:
 def _is_of_rows(kernel: Reduce, shared: Sequence[Index]) -> bool:
     """Whether a kernel is a product of matrices for all values of the shared indices but the last,
     which counts the rows of the first matrix, and of the result."""
-    if not _is_plain_sum(kernel) or _size(kernel.reduced) < LEAST_DEPTH:
+    if not is_sum(kernel) or has_guard(*kernel.values) or _size(kernel.reduced) < LEAST_DEPTH:
         return False
     parts = [f for f in factors_of(kernel.values[0]) if not isinstance(f, Const)]
     left = [f for f in parts if shared[-1] in free_indices(f)]
@@ -162,14 +164,15 @@ def _is_of_rows(kernel: Reduce, shared: Sequence[Index]) -> bool:
     return _size(columns) >= LEAST_COLUMNS
 
 
-def _is_plain_sum(kernel: Reduce) -> bool:
+def is_sum(kernel: Reduce) -> bool:
+    """Whether a kernel adds up terms, of which guards may leave out some, to one real result."""
     return (
         kernel.op == "add"
         and len(kernel.targets) == 1
         and kernel.condition is None
         and not kernel.locals
         and kernel.values[0].dtype in (DType.FLOAT32, DType.FLOAT64)
-        and not has_guard(*kernel.initial, *kernel.values, *kernel.results)
+        and not has_guard(*kernel.initial, *kernel.results)
     )
 
 

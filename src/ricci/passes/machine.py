@@ -18,7 +18,8 @@ class Machine:
     `keeps`, if anything, whether the code of a sum of products, some tensors being constant, leaves
     out by itself what of its windows is outside. `takes`, if anything, estimates cycles until all
     cores have done such a sum, given the strides of tensors that are not row-major, too. If it
-    `clashes`, rows that fall on few lines of a core's caches come from far away again and again."""
+    `clashes`, rows that fall on few lines of a core's caches come from far away again and again.
+    `near` are the bytes of a core's own cache, 0 if nobody knows."""
 
     factors: DType = DType.INT8
     cache: int = 0
@@ -29,6 +30,7 @@ class Machine:
         Callable[[Reduce, Mapping[Tensor, tuple[int, ...]], Collection[Tensor]], float] | None
     ) = None
     clashes: bool = False
+    near: int = 0
 
 
 UNKNOWN = Machine()

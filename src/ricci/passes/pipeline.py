@@ -44,6 +44,7 @@ from .scans import separate_scans
 from .specialise import specialise
 from .state import update_in_place
 from .strided import copy_strided
+from .strips import do_in_strips
 from .views import Views, root_of
 
 
@@ -159,7 +160,15 @@ def _program(
         fixed |= {
             t: Buffer("pointer", len(lowered.pointers) + k) for k, t in enumerate(batched.items)
         }
-        lowered = replace(lowered, places=batched.places)
+        late, narrowed, strides = do_in_strips(
+            late,
+            batched.places,
+            {**strides, **strided},
+            constant | {*arranged.copies.values()},
+            {*fixed, *ports, *lowered.changing},
+            machine,
+        )
+        lowered = replace(lowered, places=narrowed)
         views = lowered.views
         late = mark_leaving(late, _outputs(graph)[: len(_outputs(graph)) - states], views)
     if items is not None:

@@ -14,7 +14,7 @@ from .sizes import likely, row_major, sizes_of
 
 LINE = 64
 """Tensors begin at multiples of so many bytes, and something is left between them."""
-_CLASH = 2048
+CLASH = 2048
 """Rows that begin a multiple of it apart share few lines of the caches."""
 
 Stretch = tuple[int, ...]
@@ -64,7 +64,7 @@ def _row(
     steps = [0 if x or not isinstance(n, int) else n for x, n in dense]
     size, step = count * bytes_of, 0
     if group.shared[-1] in indices:
-        if size % _CLASH == 0:
+        if size % CLASH == 0:
             count += LINE // bytes_of
         steps[indices.index(group.shared[-1])] = count
         step = count * bytes_of

@@ -34,4 +34,4 @@ def machine_of(target: Target) -> Machine:
 
     keeps, estimate = (is_whole, takes) if by_matrices else (None, None)
     factor = least_factor(target)
-    return Machine(factor, cache, target.cores, fewer, keeps, estimate, target.on_mesh)
+    return Machine(factor, cache, target.cores, fewer, keeps, estimate, target.on_mesh, target.l2)

@@ -10,36 +10,33 @@ its own: where local tensors would begin, if all of them were there.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 
 from ...ir.loops import Group, Reduce, expressions_of, tensors_touched, tensors_written
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses
-from ...records import dataclass, replace
+from ...records import replace
 from .builder import Builder
 from .chunks import MOST_CHUNKS, chunks_of
 from .contraction_plan import Plan
-from .contraction_sides import Side, batch_places, block_at, transposing, write_prepare
+from .contraction_sides import batch_places
 from .contraction_space import plus, smin, times
-from .contraction_write import ContractionWriter
 from .emit import Frame
 from .emit_access import extent_of
 from .emit_memory import FAR
-from .emit_parts import FAIL, Kept
 from .emit_types import width
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
-from .group_peaks import known_to, peaks_of, sums_again, sums_of
-from .group_product import Products, follow_products, is_product, keeps_panels, plan_products
-from .group_spreads import spreads_of
-from .kernels import KernelCode, Prepare, Strides
+from .group_peaks import sums_again
+from .group_product import Products, follow_products, is_product, plan_products
+from .group_writer import GroupWriter, Panels, divided, name_of
+from .kernels import KernelCode, Strides
 from .nest_plan import make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
+from .nest_strips import write_strips
 from .nest_turn import TurnNest, plan_turned
 from .nest_uses import bytes_of, flat_form, is_far
-from .packing import write_packing
 from .schedule import Chain
 from .sizes import likely, product, sizes_of
 from .target import Target
@@ -65,30 +62,24 @@ def write_group(
     schedule: Chain | None = None,
 ) -> KernelCode:
     """The code of a group, whose sizes are known."""
+    if group.strips is not None:
+        return write_strips(group, group.strips, strides, target, constant)
     return _Writer(group, strides, target, constant, schedule).code()
 
 
 def choose_chain(
     group: Group, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> Chain | None:
-    """The schedule of a group for which none is given; None if it has no products."""
+    """The schedule of a group for which none is given; None if it has no products,
+    or if these follow none."""
+    if group.strips is not None:
+        return None
     writer = _Writer(group, strides, target, constant)
     chunks = writer.code().chunks
     return None if writer.products is None else writer.products.schedule(chunks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Panels:
-    """Panels of an operand that a thread packs for several blocks."""
-
-    side: Side
-    name: str
-    number: int
-    offset: int
-    bytes: int
-
-
-class _Writer:
+class _Writer(GroupWriter):
     def __init__(
         self,
         group: Group,
@@ -97,11 +88,9 @@ class _Writer:
         constant: frozenset[Tensor],
         schedule: Chain | None = None,
     ) -> None:
-        self.schedule = schedule
-        self.group, self.target, self.constant = group, target, constant
-        self.stretches = list(_stretches(group))
-        self.rooms = rooms_of(group, self.stretches)
-        self.strides = {**strides, **{r.tensor: r.kept.strides for r in self.rooms}}
+        stretches = list(_stretches(group))
+        super().__init__(group, rooms_of(group, stretches), strides, target, constant)
+        self.schedule, self.stretches = schedule, stretches
         self.last = extent_of(group.shared[-1])
         self.points = math.prod(map(extent_of, group.shared))
         self.products = self._planned(target.l2 // max(1, row_bytes(self.rooms)))
@@ -111,10 +100,6 @@ class _Writer:
         self.few = [self._few(s, self.block) for s in self.stretches]
         self.pieces = group.pieces if self.products is None and self.few == [1] else ()
         """The kernels that are done piece by piece of each point."""
-        self.frame = Frame(strides, target)
-        self.frame.local.update((r.tensor, r.kept) for r in self.rooms)
-        self.peaks = peaks_of(group.kernels)
-        self.sums, self.spreads = sums_of(group.kernels, self.peaks), spreads_of(group.kernels)
         self.late = self._late()
         if self.late is not None:
             self.block = self._late_rows()
@@ -122,12 +107,6 @@ class _Writer:
             self.frame.local.update((new, self.frame.local[old]) for old, new in again)
         memory = plan_memory(self.rooms, self.block, self.few)
         self.offsets, self.scratch = memory.offsets, memory.size
-        self.work = 0.0
-        self.own_scratch = 0
-        self.streams = False
-        """Whether a kernel writes past the caches."""
-        self.prepare: list[Prepare] = []
-        self.panels: dict[int, _Panels] = {}
 
     def _planned(self, most: int) -> Products | None:
         """The products; `most` rows fill the second cache."""
@@ -204,18 +183,7 @@ class _Writer:
         blocks = self.points // self.last * -(-self.last // self.block)
         chunks = self._chunks(blocks)
         self._main(blocks, chunks)
-        b, frame = self.frame.builder, self.frame
-        return KernelCode(
-            "".join([b.text(), *texts]) + (FAIL if frame.sites else ""),
-            tuple(frame.tensors),
-            chunks,
-            frozenset(b.declarations),
-            scratch=self.scratch + self.own_scratch,
-            sites=tuple(frame.sites),
-            work=self.work,
-            prepare=tuple(self.prepare),
-            template="group" if self.products is None else "chain",
-        )
+        return self._code(texts, chunks, "group" if self.products is None else "chain")
 
     def _chunks(self, blocks: int) -> int:
         """How many chunks there are; each packs its panels."""
@@ -228,16 +196,9 @@ class _Writer:
         pieces = -(-CHUNKS_PER_CORE * self.target.cores // outer)
         return min(most, outer * min(pieces, blocks // outer))
 
-    def _tell(self, frame: Frame, number: int) -> None:
-        """What is known to a kernel of the values that those before it have made."""
-        kernels = self.group.kernels
-        frame.peaks = known_to(number, self.peaks, kernels)
-        frame.sums = known_to(number, self.sums, kernels)
-        frame.spreads = known_to(number, self.spreads, kernels)
-
     def _part(self, number: int) -> str:
         """The functions of a kernel."""
-        frame = self.frame.part(_name(number))
+        frame = self.frame.part(name_of(number))
         self._tell(frame, number)
         if self.products is None or number not in self.products.plans:
             text = self._nest(self.group.kernels[number], number, frame)
@@ -279,43 +240,6 @@ class _Writer:
         frame.builder.line("ret void")
         return frame.builder.text()
 
-    def _product(self, number: int, frame: Frame, plan: Plan) -> str:
-        writer = ContractionWriter(plan, self.strides, frame)
-        self.own_scratch = max(self.own_scratch, writer.scratch)
-        self.work += writer.work
-        text = ""
-        for side in writer.sides:
-            if side.prepared is None:
-                continue
-            if keeps_panels(plan, self.constant):
-                text += self._panels(number, side)
-            else:
-                self.prepare.append(write_prepare(side, self.strides))
-        text += writer.part()
-        return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{_name(number)}.", text)
-
-    def _panels(self, number: int, side: Side) -> str:
-        """The function that packs panels for a number of blocks, and room for these."""
-        assert side.prepared is not None
-        packing, name = side.packing, f"{_name(number)}.panels"
-        size = packing.depth.extent * side.padded * width(packing.dtype)
-        kept = Kept(len(self.rooms) + len(self.panels) + 1, (1,))
-        self.panels[number] = _Panels(side, name, kept.number, self.scratch, size)
-        self.scratch += (-(-size // 64) + 1) * 64
-        self.frame.local[side.prepared] = kept
-        frame = self.frame.part(name)
-        self._tell(frame, number)
-        b, pointer = frame.builder, frame.pointer(side.prepared)
-        with b.loop(0, packing.depth.blocks) as loop:
-            block = block_at(b, packing.depth, loop.index)
-            side.prepare(b, "%begin", block, pointer)
-        b.line("ret void")
-        text = b.text()
-        text += write_packing(frame, packing, self.strides)
-        text += transposing(frame, text, packing.dtype, packing.lanes)
-        self.frame.builder.declarations |= frame.builder.declarations
-        return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{name}.", text)
-
     # ---------------------------------------------------------------- main
 
     def _main(self, blocks: int, chunks: int) -> None:
@@ -329,7 +253,7 @@ class _Writer:
         )
         with b.loop(first, end) as loop:
             per = -(-self.last // self.block)
-            outer, within = _divided(b, loop.index, per)
+            outer, within = divided(b, loop.index, per)
             begin = times(b, within, self.block)
             self._place([r for r in self.rooms if r.stretch is None], begin)
             for number, stretch in enumerate(self.stretches):
@@ -340,29 +264,6 @@ class _Writer:
         if self.streams:
             b.line(FENCE)
         b.line("ret void")
-
-    def _table(self) -> None:
-        """The copy of the table, behind the entries of local tensors."""
-        b, more = self.frame.builder, len(self.rooms) + len(self.panels)
-        self.table = "%table"
-        if not more:
-            return
-        count = 1 + len(self.frame.tensors)
-        whole = b.reserve(f"alloca [{more + count} x ptr], align 64")
-        self.table = b.pure(f"getelementptr ptr, ptr {whole}, i64 {more}")
-        with b.loop(0, count) as loop:
-            entry = b.op(f"getelementptr ptr, ptr %table, i64 {loop.index}")
-            value = b.op(f"load ptr, ptr {entry}, align 8")
-            to = b.op(f"getelementptr ptr, ptr {self.table}, i64 {loop.index}")
-            b.line(f"store ptr {value}, ptr {to}, align 8")
-
-    def _set(self, number: int, offset: int, back: str) -> None:
-        """Let an entry before the table point so many bytes into the thread's memory, and back."""
-        b = self.frame.builder
-        place = b.pure(f"sub i64 {offset}, {back}", back)
-        value = b.pure(f"getelementptr i8, ptr %scratch, i64 {place}", place)
-        entry = b.pure(f"getelementptr ptr, ptr {self.table}, i64 {-number}", self.table)
-        b.line(f"store ptr {value}, ptr {entry}, align 8")
 
     def _place(self, rooms: Sequence[Room], begin: str) -> None:
         """Keep the rows of tensors from a value of the last shared index on."""
@@ -387,12 +288,12 @@ class _Writer:
                     if kernel == self.pieces[0]:
                         self._call_pieces(at)
                 elif self.late is None or kernel not in (self.late.first, self.late.last):
-                    self._call(_name(kernel), self.own, at, "0")
+                    self._call(name_of(kernel), self.own, at, "0")
                 elif kernel == self.late.first:
                     self._call_late(kernel, loop.index, at)
         if self.late is not None:
             last = plus(b, first, plus(b, count, "-1"))
-            self._call(_name(self.late.last), self.own, last, "0")
+            self._call(name_of(self.late.last), self.own, last, "0")
 
     def _call_pieces(self, at: str) -> None:
         """The kernels that are done piece by piece of a point."""
@@ -401,14 +302,14 @@ class _Writer:
         with b.loop(0, count) as piece:
             number = plus(b, times(b, at, count), piece.index)
             for kernel in self.pieces:
-                self._call(_name(kernel), self.own, number, "0")
+                self._call(name_of(kernel), self.own, number, "0")
 
     def _call_late(self, number: int, row: str, at: str) -> None:
         """A kernel, together with the last one at the row before if the block has one."""
         b = self.frame.builder
         arms = b.branches(b.pure(f"icmp eq i64 {row}, 0", row))
         with arms.then():
-            self._call(_name(number), self.own, at, "0")
+            self._call(name_of(number), self.own, at, "0")
         with arms.other():
             self._call(_LATE, self.own, at, "0")
 
@@ -425,17 +326,13 @@ class _Writer:
                 self._set(panels.number, panels.offset, times(b, now, panels.bytes))
                 self._call(panels.name, self.own, now, "0")
         begin = times(b, block, plan.lane_blocks)
-        self._call(_name(number), self.own, begin, plus(b, begin, str(plan.lane_blocks)))
+        self._call(name_of(number), self.own, begin, plus(b, begin, str(plan.lane_blocks)))
 
-    def _outer(self, panels: _Panels, plan: Plan, block: str, per: int) -> str:
+    def _outer(self, panels: Panels, plan: Plan, block: str, per: int) -> str:
         """The number of the panels that a block needs."""
         b = self.frame.builder
-        places = batch_places(b, plan.form.batch, _divided(b, block, per)[0])
+        places = batch_places(b, plan.form.batch, divided(b, block, per)[0])
         return panels.side.outer(b, places)
-
-    def _call(self, name: str, scratch: str, begin: str, end: str) -> None:
-        arguments = f"ptr {self.table}, ptr {scratch}, i64 {begin}, i64 {end}"
-        self.frame.builder.line(f"call void @{name}({arguments})")
 
 
 def _stretches(group: Group) -> Iterator[Stretch]:
@@ -471,14 +368,6 @@ def _wanted_next(group: Group, number: int, frame: Frame, block: int) -> dict[Te
     return ahead
 
 
-def _divided(b: Builder, number: str, count: int) -> tuple[str, str]:
-    """Quotient and remainder."""
-    if count == 1:
-        return number, "0"
-    rest = b.pure(f"urem i64 {number}, {count}", number)
-    return b.pure(f"udiv i64 {number}, {count}", number), rest
-
-
 def _quotient(b: Builder, number: str, divisor: int) -> str:
     if not number.startswith("%"):
         return str(int(number) // divisor)
@@ -486,7 +375,3 @@ def _quotient(b: Builder, number: str, divisor: int) -> str:
 
 
 _LATE = "kernel.late"
-
-
-def _name(number: int) -> str:
-    return f"kernel.part{number}"

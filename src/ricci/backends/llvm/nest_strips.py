@@ -1,0 +1,227 @@
+"""Emits a `Group` with strips: a function for each of its kernels, called in turn at the rows that
+a strip of the last one's results needs.
+
+A thread keeps the rows of local tensors that belong to one strip; a sum of products is planned for
+one row, with all results of it that other operands tell apart as columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...ir.loops import Group, Reduce, Strips
+from ...ir.nodes import Index, Tensor
+from ...passes.strips import Reach, dimension_of, ranges_of, reaches_of
+from ...records import replace
+from .builder import Builder
+from .chunks import MOST_CHUNKS, chunks_of
+from .contraction_cost import estimate
+from .contraction_form import Form, find_form
+from .contraction_plan import Plan, plans_of_sides
+from .contraction_space import plus, smax, smin, times
+from .emit import Frame
+from .emit_access import extent_of
+from .emit_parts import Kept
+from .emit_types import width
+from .group_memory import CLASH, LINE, Room
+from .group_writer import GroupWriter, divided, name_of
+from .kernels import KernelCode, Strides
+from .nest_plan import make_plan
+from .nest_reduce import ReduceNest
+from .nest_stream import FENCE, streamed
+from .sizes import likely, row_major, sizes_of
+from .target import Target
+
+LEAST_SIDE = 4
+"""Rows and columns of a product that has code of its own."""
+
+
+def write_strips(
+    group: Group,
+    strips: Strips,
+    strides: Strides,
+    target: Target,
+    constant: frozenset[Tensor],
+) -> KernelCode:
+    """The code of a group with strips, whose sizes are known."""
+    return _Writer(group, strips, strides, target, constant).code()
+
+
+class _Writer(GroupWriter):
+    def __init__(
+        self,
+        group: Group,
+        strips: Strips,
+        strides: Strides,
+        target: Target,
+        constant: frozenset[Tensor],
+    ) -> None:
+        rooms = [_room(group, strips, n, strides) for n in range(len(group.local))]
+        super().__init__(group, rooms, strides, target, constant)
+        self.strips = strips
+        self.reaches = reaches_of(group.kernels, strips.rows)
+        self.all_rows = extent_of(strips.rows[-1])
+        self.count = -(-self.all_rows // strips.height)
+        self.blocks = [1] * len(group.kernels)
+        """How many blocks of a product a row of a kernel has."""
+        self.products: set[int] = set()
+        self.offsets: list[int] = []
+        starts = range(0, self.all_rows, strips.height)
+        ends = [min(n + strips.height, self.all_rows) for n in starts]
+        kernels = len(group.kernels)
+        done = [
+            ranges_of(*ends_of, kernels, self.reaches) for ends_of in zip(starts, ends, strict=True)
+        ]
+        for room in rooms:
+            self.offsets.append(self.scratch)
+            most = max(len(d[room.first]) for d in done)
+            self.scratch += (-(-most * room.step // LINE) + 1) * LINE
+
+    def code(self) -> KernelCode:
+        texts = [self._part(n) for n in range(len(self.group.kernels))]
+        points = math.prod(map(extent_of, self.group.shared)) * self.count
+        chunks = max(1, min(points, chunks_of(self.work), MOST_CHUNKS))
+        self._main(points, chunks)
+        return self._code(texts, chunks, "strips")
+
+    # --------------------------------------------------------------- parts
+
+    def _part(self, number: int) -> str:
+        """The functions of a kernel."""
+        frame = self.frame.part(name_of(number))
+        self._tell(frame, number)
+        kernel = self.group.kernels[number]
+        points = (*self.group.shared, self.strips.rows[number])
+        form = form_of_row(kernel, points, self.strides)
+        if form is None:
+            text = self._nest(kernel, points, frame)
+        else:
+            plan = self._plan(form)
+            self.products.add(number)
+            self.blocks[number] = plan.row_blocks * plan.lane_blocks
+            text = self._product(number, frame, plan)
+        self.frame.builder.declarations |= frame.builder.declarations
+        return text
+
+    def _nest(self, kernel: Reduce, points: Sequence[Index], frame: Frame) -> str:
+        inner = replace(kernel, domain=kernel.domain[len(points) :])
+        frame.fences = False
+        plan = make_plan(inner, frame, self.target)
+        self.work += plan.work * math.prod(map(extent_of, points))
+        plan = replace(plan, leading=0, blocks=1, chunks=1)
+        nest = ReduceNest(inner, plan, frame)
+        self.streams |= bool(streamed(inner, plan, frame))
+        self.own_scratch = max(self.own_scratch, nest.scratch)
+        nest.emit_within(points, "%begin", 1)
+        frame.builder.line("ret void")
+        return frame.builder.text()
+
+    def _plan(self, form: Form) -> Plan:
+        """How a product is done, a row at a time."""
+        plans = [
+            replace(plan, grain=1, asks_ahead=False)
+            for a, b in ((form.left, form.right), (form.right, form.left))
+            for plan in plans_of_sides(form, a, b, self.strides, self.target, self.constant)
+            if not plan.is_streamed
+        ]
+        return min(plans, key=lambda p: estimate(p, self.strides, self.target))
+
+    # ---------------------------------------------------------------- main
+
+    def _main(self, points: int, chunks: int) -> None:
+        """The function of the kernel."""
+        b = self.frame.builder
+        self._table()
+        self.own = b.pure(f"getelementptr i8, ptr %scratch, i64 {self.scratch}")
+        first, end = (
+            b.pure(f"udiv i64 {b.pure(f'mul nuw nsw i64 {at}, {points}', at)}, {chunks}", at)
+            for at in ("%begin", "%end")
+        )
+        with b.loop(first, end) as loop:
+            outer, strip = divided(b, loop.index, self.count)
+            low = times(b, strip, self.strips.height)
+            high = smin(b, plus(b, low, str(self.strips.height)), str(self.all_rows))
+            ranges = self._ranges(low, high)
+            for room, offset in zip(self.rooms, self.offsets, strict=True):
+                back = times(b, ranges[room.first][0], room.step)
+                self._set(room.kept.number, offset, back)
+            for number, (begin, stop) in enumerate(ranges):
+                self._rows(number, outer, begin, stop)
+        if self.streams:
+            b.line(FENCE)
+        b.line("ret void")
+
+    def _ranges(self, low: str, high: str) -> list[tuple[str, str]]:
+        """The rows that each kernel does for a strip: from, and to."""
+        b, kernels = self.frame.builder, self.group.kernels
+        found: dict[int, tuple[str, str]] = {len(kernels) - 1: (low, high)}
+        for writer in reversed(range(len(kernels) - 1)):
+            parts = [
+                _reached(b, reach, *found[reader])
+                for (reader, other), reach in self.reaches.items()
+                if other == writer
+            ]
+            begin, end = parts[0]
+            for other_begin, other_end in parts[1:]:
+                begin, end = smin(b, begin, other_begin), smax(b, end, other_end)
+            found[writer] = begin, end
+        return [found[n] for n in range(len(kernels))]
+
+    def _rows(self, number: int, outer: str, begin: str, end: str) -> None:
+        """A kernel at some rows."""
+        b, extent = self.frame.builder, extent_of(self.strips.rows[number])
+        first = times(b, outer, extent)
+        begin, end = plus(b, first, begin), plus(b, first, end)
+        blocks = self.blocks[number]
+        if number in self.products:
+            self._call(name_of(number), self.own, times(b, begin, blocks), times(b, end, blocks))
+            return
+        with b.loop(begin, end) as loop:
+            self._call(name_of(number), self.own, loop.index, "0")
+
+
+def form_of_row(kernel: Reduce, points: Sequence[Index], strides: Strides) -> Form | None:
+    """A kernel as a product of matrices at each of some points; None if it is none."""
+    form = find_form(kernel, strides)
+    if form is None:
+        return None
+    left, right = (
+        replace(o, indices=tuple(i for i in o.indices if i not in points))
+        for o in (form.left, form.right)
+    )
+    if min(left.extent, right.extent) < LEAST_SIDE:
+        return None
+    return replace(form, left=left, right=right, batch=tuple(points))
+
+
+def _reached(b: Builder, reach: Reach, low: str, high: str) -> tuple[str, str]:
+    """The rows that are read for those from `low` to `high`."""
+    begin = plus(b, times(b, low, reach.step), str(reach.first))
+    end = plus(b, times(b, plus(b, high, "-1"), reach.step), str(reach.last + 1))
+    begin = smin(b, smax(b, begin, "0"), str(reach.extent))
+    return begin, smax(b, begin, smin(b, end, str(reach.extent)))
+
+
+def _room(group: Group, strips: Strips, number: int, strides: Strides) -> Room:
+    """What is kept of a local tensor: rows one after the other, and in these what it has in its
+    own order."""
+    tensor = group.local[number]
+    writer = next(n for n, k in enumerate(group.kernels) if k.targets[0].tensor is tensor)
+    kernel = group.kernels[writer]
+    shape = [likely(n) for n in sizes_of(tensor.shape)]
+    order = strides.get(tensor) or row_major(shape)
+    shared = [dimension_of(kernel, i) for i in group.shared]
+    row = dimension_of(kernel, strips.rows[writer])
+    assert row is not None
+    steps, step = [0] * len(shape), 1
+    for d in sorted(range(len(shape)), key=lambda d: likely(order[d])):
+        if d != row and d not in shared:
+            steps[d], step = step, step * shape[d]
+    bytes_of = width(tensor.dtype)
+    if step * bytes_of % CLASH == 0:
+        step += LINE // bytes_of
+    steps[row] = step
+    kept = Kept(number + 1, tuple(steps))
+    users = [n for n, k in enumerate(group.kernels) if n >= writer]
+    return Room(tensor, kept, step * bytes_of, step * bytes_of, writer, users[-1], None)
