@@ -345,6 +345,7 @@ def test_ahead_of_time(anything: list[Group], tmp_path: Path) -> None:
     built = ahead.Model(model_of(case).build(tmp_path, threads=2), threads=2)
     assert anything
     (got,) = built.run([input_of(case)])
+    built.destroy()
     want = expected(case)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * np.abs(want).max())
 
