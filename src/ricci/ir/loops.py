@@ -108,9 +108,9 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
-class Strips:
+class Bands:
     """How kernels are done a few rows at a time: `rows` are the indices of theirs, of which the
-    last one's has `height` values in a strip. The others do the rows that later ones read."""
+    last one's has `height` values in a band. The others do the rows that later ones read."""
 
     rows: tuple[Index, ...]
     height: int
@@ -123,7 +123,7 @@ class Group:
 
     The domain of each begins with `shared`. What one of them writes at a point of `shared`, others
     read at the same point only. Of `local` tensors, which nothing else reads, only the elements of
-    one point are kept, by each thread; if there are `strips`, of one strip, and the domain of each
+    one point are kept, by each thread; if there are `bands`, of one band, and the domain of each
     kernel goes on with the index of its rows.
     """
 
@@ -134,7 +134,7 @@ class Group:
     pieces: tuple[int, ...] = ()
     """The numbers of kernels next to one another that share the next index of their domains, too:
     they are done in turn at each of its values."""
-    strips: Strips | None = None
+    bands: Bands | None = None
     span: Span = field(default=NOWHERE, repr=False)
 
     @property

@@ -91,14 +91,14 @@ def _format_kernel(kernel: Kernel, outer: Names) -> list[str]:
             return _format_reduce(kernel, names)
         case Group():
             shared = f" for {_bounds(kernel.shared, names)}" if kernel.shared else ""
-            strips, each = "", "point"
-            if kernel.strips is not None:
-                rows = f"{kernel.strips.height} {names.of(kernel.strips.rows[-1])}"
-                strips, each = f" in strips of {rows} of the last", "strip"
+            bands, each = "", "point"
+            if kernel.bands is not None:
+                rows = f"{kernel.bands.height} {names.of(kernel.bands.rows[-1])}"
+                bands, each = f" in bands of {rows} of the last", "band"
             parts = _format_parts(kernel, names)
             local = ", ".join(map(names.of, kernel.local))
             kept = [f"  of {local} one {each} each"] if local else []
-            return [f"together{shared}{strips}:", *kept, *(f"  {line}" for line in parts)]
+            return [f"together{shared}{bands}:", *kept, *(f"  {line}" for line in parts)]
 
 
 def _format_parts(group: Group, names: Names) -> list[str]:

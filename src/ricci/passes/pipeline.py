@@ -28,6 +28,7 @@ from ..ir.verify import Stage, verify_graph
 from ..memo import forget
 from ..records import replace
 from .arrange import arrange_constants
+from .bands import do_in_bands
 from .batches import batch_by_batch
 from .borders import copy_borders
 from .control import Lowered, lower_control
@@ -44,7 +45,6 @@ from .scans import separate_scans
 from .specialise import specialise
 from .state import update_in_place
 from .strided import copy_strided
-from .strips import do_in_strips
 from .views import Views, root_of
 
 
@@ -160,7 +160,7 @@ def _program(
         fixed |= {
             t: Buffer("pointer", len(lowered.pointers) + k) for k, t in enumerate(batched.items)
         }
-        late, narrowed, strides = do_in_strips(
+        late, narrowed, strides = do_in_bands(
             late,
             batched.places,
             {**strides, **strided},

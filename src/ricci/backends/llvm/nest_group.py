@@ -25,6 +25,7 @@ from .emit import Frame
 from .emit_access import extent_of
 from .emit_memory import FAR
 from .emit_types import width
+from .group_bands import write_bands
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_peaks import sums_again
@@ -34,7 +35,6 @@ from .kernels import KernelCode, Strides
 from .nest_plan import make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
-from .nest_strips import write_strips
 from .nest_turn import TurnNest, plan_turned
 from .nest_uses import bytes_of, flat_form, is_far
 from .schedule import Chain
@@ -62,8 +62,8 @@ def write_group(
     schedule: Chain | None = None,
 ) -> KernelCode:
     """The code of a group, whose sizes are known."""
-    if group.strips is not None:
-        return write_strips(group, group.strips, strides, target, constant)
+    if group.bands is not None:
+        return write_bands(group, group.bands, strides, target, constant)
     return _Writer(group, strides, target, constant, schedule).code()
 
 
@@ -72,7 +72,7 @@ def choose_chain(
 ) -> Chain | None:
     """The schedule of a group for which none is given; None if it has no products,
     or if these follow none."""
-    if group.strips is not None:
+    if group.bands is not None:
         return None
     writer = _Writer(group, strides, target, constant)
     chunks = writer.code().chunks

@@ -1,7 +1,7 @@
-"""Emits a `Group` with strips: a function for each of its kernels, called in turn at the rows that
-a strip of the last one's results needs.
+"""Emits a `Group` with bands: a function for each of its kernels, called in turn at the rows that
+a band of the last one's results needs.
 
-A thread keeps the rows of local tensors that belong to one strip; a sum of products is planned for
+A thread keeps the rows of local tensors that belong to one band; a sum of products is planned for
 one row, with all results of it that other operands tell apart as columns.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...ir.loops import Group, Reduce, Strips
+from ...ir.loops import Bands, Group, Reduce
 from ...ir.nodes import Index, Tensor
-from ...passes.strips import Reach, dimension_of, ranges_of, reaches_of
+from ...passes.bands import Reach, dimension_of, ranges_of, reaches_of
 from ...records import replace
 from .builder import Builder
 from .chunks import MOST_CHUNKS, chunks_of
@@ -37,38 +37,38 @@ LEAST_SIDE = 4
 """Rows and columns of a product that has code of its own."""
 
 
-def write_strips(
+def write_bands(
     group: Group,
-    strips: Strips,
+    bands: Bands,
     strides: Strides,
     target: Target,
     constant: frozenset[Tensor],
 ) -> KernelCode:
-    """The code of a group with strips, whose sizes are known."""
-    return _Writer(group, strips, strides, target, constant).code()
+    """The code of a group with bands, whose sizes are known."""
+    return _Writer(group, bands, strides, target, constant).code()
 
 
 class _Writer(GroupWriter):
     def __init__(
         self,
         group: Group,
-        strips: Strips,
+        bands: Bands,
         strides: Strides,
         target: Target,
         constant: frozenset[Tensor],
     ) -> None:
-        rooms = [_room(group, strips, n, strides) for n in range(len(group.local))]
+        rooms = [_room(group, bands, n, strides) for n in range(len(group.local))]
         super().__init__(group, rooms, strides, target, constant)
-        self.strips = strips
-        self.reaches = reaches_of(group.kernels, strips.rows)
-        self.all_rows = extent_of(strips.rows[-1])
-        self.count = -(-self.all_rows // strips.height)
+        self.bands = bands
+        self.reaches = reaches_of(group.kernels, bands.rows)
+        self.all_rows = extent_of(bands.rows[-1])
+        self.count = -(-self.all_rows // bands.height)
         self.blocks = [1] * len(group.kernels)
         """How many blocks of a product a row of a kernel has."""
         self.products: set[int] = set()
         self.offsets: list[int] = []
-        starts = range(0, self.all_rows, strips.height)
-        ends = [min(n + strips.height, self.all_rows) for n in starts]
+        starts = range(0, self.all_rows, bands.height)
+        ends = [min(n + bands.height, self.all_rows) for n in starts]
         kernels = len(group.kernels)
         done = [
             ranges_of(*ends_of, kernels, self.reaches) for ends_of in zip(starts, ends, strict=True)
@@ -83,7 +83,7 @@ class _Writer(GroupWriter):
         points = math.prod(map(extent_of, self.group.shared)) * self.count
         chunks = max(1, min(points, chunks_of(self.work), MOST_CHUNKS))
         self._main(points, chunks)
-        return self._code(texts, chunks, "strips")
+        return self._code(texts, chunks, "bands")
 
     # --------------------------------------------------------------- parts
 
@@ -92,7 +92,7 @@ class _Writer(GroupWriter):
         frame = self.frame.part(name_of(number))
         self._tell(frame, number)
         kernel = self.group.kernels[number]
-        points = (*self.group.shared, self.strips.rows[number])
+        points = (*self.group.shared, self.bands.rows[number])
         form = form_of_row(kernel, points, self.strides)
         if form is None:
             text = self._nest(kernel, points, frame)
@@ -139,9 +139,9 @@ class _Writer(GroupWriter):
             for at in ("%begin", "%end")
         )
         with b.loop(first, end) as loop:
-            outer, strip = divided(b, loop.index, self.count)
-            low = times(b, strip, self.strips.height)
-            high = smin(b, plus(b, low, str(self.strips.height)), str(self.all_rows))
+            outer, band = divided(b, loop.index, self.count)
+            low = times(b, band, self.bands.height)
+            high = smin(b, plus(b, low, str(self.bands.height)), str(self.all_rows))
             ranges = self._ranges(low, high)
             for room, offset in zip(self.rooms, self.offsets, strict=True):
                 back = times(b, ranges[room.first][0], room.step)
@@ -153,7 +153,7 @@ class _Writer(GroupWriter):
         b.line("ret void")
 
     def _ranges(self, low: str, high: str) -> list[tuple[str, str]]:
-        """The rows that each kernel does for a strip: from, and to."""
+        """The rows that each kernel does for a band: from, and to."""
         b, kernels = self.frame.builder, self.group.kernels
         found: dict[int, tuple[str, str]] = {len(kernels) - 1: (low, high)}
         for writer in reversed(range(len(kernels) - 1)):
@@ -170,7 +170,7 @@ class _Writer(GroupWriter):
 
     def _rows(self, number: int, outer: str, begin: str, end: str) -> None:
         """A kernel at some rows."""
-        b, extent = self.frame.builder, extent_of(self.strips.rows[number])
+        b, extent = self.frame.builder, extent_of(self.bands.rows[number])
         first = times(b, outer, extent)
         begin, end = plus(b, first, begin), plus(b, first, end)
         blocks = self.blocks[number]
@@ -203,7 +203,7 @@ def _reached(b: Builder, reach: Reach, low: str, high: str) -> tuple[str, str]:
     return begin, smax(b, begin, smin(b, end, str(reach.extent)))
 
 
-def _room(group: Group, strips: Strips, number: int, strides: Strides) -> Room:
+def _room(group: Group, bands: Bands, number: int, strides: Strides) -> Room:
     """What is kept of a local tensor: rows one after the other, and in these what it has in its
     own order."""
     tensor = group.local[number]
@@ -212,7 +212,7 @@ def _room(group: Group, strips: Strips, number: int, strides: Strides) -> Room:
     shape = [likely(n) for n in sizes_of(tensor.shape)]
     order = strides.get(tensor) or row_major(shape)
     shared = [dimension_of(kernel, i) for i in group.shared]
-    row = dimension_of(kernel, strips.rows[writer])
+    row = dimension_of(kernel, bands.rows[writer])
     assert row is not None
     steps, step = [0] * len(shape), 1
     for d in sorted(range(len(shape)), key=lambda d: likely(order[d])):

@@ -1,4 +1,4 @@
-"""Sums of products, windows of their results and sums of these, strip by strip: when, and the
+"""Sums of products, windows of their results and sums of these, band by band: when, and the
 numbers, against NumPy."""
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ricci.ir.loops import Group, Program, Reduce, expressions_of
 from ricci.ir.nodes import Access, Binary, Index, Skip, Subscript, Tensor, integer
 from ricci.ir.rewrite import accesses
 from ricci.ir.text_loops import format_program
-from ricci.passes import strips
+from ricci.passes import bands
+from ricci.passes.bands import Reach, ranges_of, reach_of
 from ricci.passes.machine import Machine
 from ricci.passes.pipeline import lower
-from ricci.passes.strips import Reach, ranges_of, reach_of
 
 from .. import ahead
 from .running import runnable_targets
@@ -126,7 +126,7 @@ def lowered(case: Case, machine: Machine = MACHINE) -> Program:
 
 
 def groups(program: Program) -> list[Group]:
-    return [k for k in program.kernels if isinstance(k, Group) and k.strips is not None]
+    return [k for k in program.kernels if isinstance(k, Group) and k.bands is not None]
 
 
 # ------------------------------------------------------------------------ what rows are needed
@@ -146,7 +146,7 @@ def test_rows_that_are_read_are_those_of_all_terms() -> None:
             assert reach.of(rows) == range(low, max(low, high))
 
 
-def test_rows_of_a_strip_are_those_that_all_readers_need() -> None:
+def test_rows_of_a_band_are_those_that_all_readers_need() -> None:
     """The first kernel is read by both others, each at rows of its own."""
     reaches = {(1, 0): Reach(1, -1, 1, 10), (2, 1): Reach(1, 0, 0, 10), (2, 0): Reach(1, 2, 3, 10)}
     assert ranges_of(0, 4, 3, reaches) == [range(7), range(4), range(4)]
@@ -164,21 +164,21 @@ def test_a_block_is_one_group_that_keeps_what_is_between_its_kernels() -> None:
     (group,) = groups(lowered(LARGE))
     assert [len(k.reduced) for k in group.kernels] == [1, 2, 1]
     assert len(group.local) == 2 and not group.shared
-    assert group.strips is not None
-    assert [i.name for i in group.strips.rows] == ["i_1", "i_1", "i_1"]
-    height = group.strips.height
+    assert group.bands is not None
+    assert [i.name for i in group.bands.rows] == ["i_1", "i_1", "i_1"]
+    height = group.bands.height
     assert (height + 2 + height) * 56 * 144 * 4 <= 0.6 * MACHINE.near
     assert -(-56 // height) % MACHINE.threads == 0
     # neither of the two maps between the kernels takes memory
     assert lowered(LARGE).arena < lowered(LARGE, Machine(threads=2)).arena - 56 * 56 * 144 * 4
 
 
-def test_strips_are_as_many_as_threads_share_evenly() -> None:
+def test_bands_are_as_many_as_threads_share_evenly() -> None:
     for threads in (2, 3, 4, 7):
         machine = Machine(threads=threads, near=4 << 20)
         (group,) = groups(lowered(LARGE, machine))
-        assert group.strips is not None
-        count = -(-56 // group.strips.height)
+        assert group.bands is not None
+        count = -(-56 // group.bands.height)
         assert count % threads == 0
 
 
@@ -187,7 +187,7 @@ def test_strips_are_as_many_as_threads_share_evenly() -> None:
     [
         (Case((1, 24, 14, 14), 144), MACHINE),  # few bytes
         (Case((1, 24, 56, 56), 144), Machine(threads=2)),  # nobody knows what a core keeps
-        (Case((1, 24, 56, 56), 144), Machine(threads=2, near=64 << 10)),  # strips of a row or two
+        (Case((1, 24, 56, 56), 144), Machine(threads=2, near=64 << 10)),  # bands of a row or two
         (Case((1, 24, 56, 56), 144), Machine(threads=40, near=1 << 20)),  # the same
         (Case((1, 24, 28, 28), 144), Machine(threads=1, near=1 << 20)),  # one core keeps all
         (Case((1, 160, 56, 56), 144), MACHINE),  # many terms
@@ -198,7 +198,7 @@ def test_other_blocks_are_kernels_by_themselves(case: Case, machine: Machine) ->
     assert not groups(lowered(case, machine))
 
 
-def test_windows_of_what_is_needed_elsewhere_are_not_in_strips() -> None:
+def test_windows_of_what_is_needed_elsewhere_are_not_in_bands() -> None:
     text = text_of(LARGE).replace("@output {", "@output { s: real[1, 1, 1, 1];")
     text = text.replace(
         "y = nn.relu(p);", "y = nn.relu(p); s = math.sum_reduce{axes=[1, 2, 3]}(f0);"
@@ -210,8 +210,8 @@ def test_windows_of_what_is_needed_elsewhere_are_not_in_strips() -> None:
 def test_rows_are_those_furthest_apart_in_memory() -> None:
     """Channels come first in the program, and last in memory: rows are whole."""
     for group in groups(lowered(Case((2, 24, 40, 30), 96))):
-        assert group.strips is not None
-        assert [i.name for i in group.strips.rows] == ["i_1"] * len(group.kernels)
+        assert group.bands is not None
+        assert [i.name for i in group.bands.rows] == ["i_1"] * len(group.kernels)
         assert len(group.shared) == 1
 
 
@@ -245,14 +245,14 @@ def _read(kernel: Reduce) -> set[Tensor]:
     return {a.tensor for a in accesses(*expressions_of(kernel))}
 
 
-def test_loops_are_shown_with_the_rows_of_a_strip() -> None:
+def test_loops_are_shown_with_the_rows_of_a_band() -> None:
     text = format_program(lowered(Case((1, 24, 56, 40), 144)))
     (group,) = groups(lowered(Case((1, 24, 56, 40), 144)))
-    assert group.strips is not None
-    assert f"  together in strips of {group.strips.height} i_1 of the last:" in text
-    assert re.search(r"    of `\.T\d+`, `\.T\d+` one strip each", text) or " one strip each" in text
+    assert group.bands is not None
+    assert f"  together in bands of {group.bands.height} i_1 of the last:" in text
+    assert re.search(r"    of `\.T\d+`, `\.T\d+` one band each", text) or " one band each" in text
     batch = format_program(lowered(Case((2, 24, 56, 40), 144)))
-    assert re.search(r"  together for \w+ < 2 in strips of \d+ i_1 of the last:", batch)
+    assert re.search(r"  together for \w+ < 2 in bands of \d+ i_1 of the last:", batch)
 
 
 # ------------------------------------------------------------------------------------ numbers
@@ -275,23 +275,23 @@ def anything(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
     """The groups that there are, whatever their size; code is neither kept nor made elsewhere."""
     monkeypatch.setenv("RICCI_NO_CACHE", "1")
     monkeypatch.setenv("RICCI_COMPILER_PROCESS", "0")
-    monkeypatch.setattr(strips, "LEAST_BYTES", 1)
-    monkeypatch.setattr(strips, "_MORE", 10.0)
-    monkeypatch.setattr(strips, "_ROOM", 10.0)
+    monkeypatch.setattr(bands, "LEAST_BYTES", 1)
+    monkeypatch.setattr(bands, "_MORE", 10.0)
+    monkeypatch.setattr(bands, "_ROOM", 10.0)
     found: list[Group] = []
-    made = strips._Joined.group
+    made = bands._Joined.group
 
-    def group(self: strips._Joined) -> Group | None:
+    def group(self: bands._Joined) -> Group | None:
         result = made(self)
         found.extend([] if result is None else [result])
         return result
 
-    monkeypatch.setattr(strips._Joined, "group", group)
+    monkeypatch.setattr(bands._Joined, "group", group)
     return found
 
 
 WAYS = itertools.cycle([(1, 3), (4, 4), (5, 2)])
-"""Rows of a strip, and threads."""
+"""Rows of a band, and threads."""
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     height, threads = way
-    monkeypatch.setattr(strips._Joined, "_height", lambda _: height)
+    monkeypatch.setattr(bands._Joined, "_height", lambda _: height)
     got, want = (
         model_of(case).compile(threads=threads, target=target)(input_of(case)),
         expected(case),

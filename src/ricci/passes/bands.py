@@ -2,10 +2,10 @@
 
 Requires: actions in their final form, the places and strides of tensors, and what has a place
 already. Ensures: a sum of products with few terms by constants, what reads windows of its results,
-and a sum of products that takes these in are one `Group` with strips, where all rows together are
-more than is best handed from core to core, and strips stay in a core's own cache: what is between
+and a sum of products that takes these in are one `Group` with bands, where all rows together are
+more than is best handed from core to core, and bands stay in a core's own cache: what is between
 the kernels is never all there, and what one computes of a row is near for the next. A row that two
-strips read is computed for each. Kernels between them that have nothing to do with them come before
+bands read is computed for each. Kernels between them that have nothing to do with them come before
 the group. Does not: touch kernels whose results something else reads, too.
 
 Example: `e[c, y, x] += w[c, k] * v[k, y, x]`, then `d[c, y, x] += f[c, i, j] * e[c, y + i, x + j]`,
@@ -22,12 +22,12 @@ from dataclasses import field
 from ..ir import shapes
 from ..ir.loops import (
     Action,
+    Bands,
     Choose,
     Group,
     Kernel,
     Reduce,
     Repeat,
-    Strips,
     all_actions,
     expressions_of,
     tensors_touched,
@@ -55,14 +55,14 @@ MOST_READ = 64
 LEAST_RUN = 7
 """Results of a row that a sum of products reads the other operand for."""
 _ROOM = 0.6
-"""How much of a core's own cache strips may take."""
+"""How much of a core's own cache bands may take."""
 _MORE = 1.3
-"""How many times as many rows the first kernel may compute, since strips share some."""
+"""How many times as many rows the first kernel may compute, since bands share some."""
 _EVEN = 4
-"""Strips of each thread from which on it does not matter if some threads have one more."""
+"""Bands of each thread from which on it does not matter if some threads have one more."""
 
 
-def do_in_strips(
+def do_in_bands(
     actions: Sequence[Action],
     places: Places,
     strides: Mapping[Tensor, Steps],
@@ -126,7 +126,7 @@ def dimension_of(kernel: Reduce, index: Index) -> int | None:
 
 
 def reaches_of(kernels: Sequence[Reduce], rows: Sequence[Index]) -> dict[tuple[int, int], Reach]:
-    """What kernels of strips read of what others before them write, by the numbers of both."""
+    """What kernels of bands read of what others before them write, by the numbers of both."""
     found: dict[tuple[int, int], Reach] = {}
     made = {k.targets[0].tensor: n for n, k in enumerate(kernels)}
     for reader, kernel in enumerate(kernels):
@@ -417,20 +417,20 @@ class _Joined:
             )
             for k, i in zip(self.kernels, self.indices, strict=True)
         ]
-        strips = Strips(self.indices, height)
+        bands = Bands(self.indices, height)
         return Group(
-            first.name, self.shared, tuple(kernels), tuple(between), strips=strips, span=last.span
+            first.name, self.shared, tuple(kernels), tuple(between), bands=bands, span=last.span
         )
 
     def _height(self) -> int | None:
-        """How many rows of the last kernel a strip has; None if there is no number that suits."""
+        """How many rows of the last kernel a band has; None if there is no number that suits."""
         reaches = reaches_of(self.kernels, self.indices)
         all_rows, threads = extent(self.indices[-1]), self.work.machine.threads
         for wanted in range(1, all_rows + 1):
             height = -(-all_rows // wanted)
             starts = range(0, all_rows, height)
-            strips = len(starts) * _size(self.shared)
-            if strips % threads and strips < _EVEN * threads:
+            bands = len(starts) * _size(self.shared)
+            if bands % threads and bands < _EVEN * threads:
                 continue
             done = [
                 ranges_of(n, min(n + height, all_rows), len(self.kernels), reaches) for n in starts
@@ -442,7 +442,7 @@ class _Joined:
         return None
 
     def _bytes(self, ranges: Sequence[range]) -> int:
-        """What a strip takes that has such rows, between the kernels."""
+        """What a band takes that has such rows, between the kernels."""
         total = 0
         for kernel, index, rows in zip(self.kernels[:-1], self.indices, ranges, strict=False):
             around = {index, *self.shared}
