@@ -49,7 +49,7 @@ _LONG = 1000
 _TILES_OF_ROW = 3
 """Tiles of more vectors in a row, at least, if it is more than one: those on borders and what is
 left over take longer."""
-_MOST_TERMS = 150
+_MOST_TERMS = 512
 """Terms of a tile that are written out for rows whose windows overlap."""
 _MOST_ROWS, _LEAST_CELLS = 13, 8
 """Rows of the tiles of strips at most, and vectors at least, if there are so many."""
