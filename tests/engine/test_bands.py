@@ -14,6 +14,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import ricci
 from ricci.api import Model
+from ricci.backends.llvm.nest_group import choose_chain, write_group
+from ricci.backends.llvm.schedule import Chain
 from ricci.dtypes import DType, Types
 from ricci.ir.loops import Group, Program, Reduce, expressions_of
 from ricci.ir.nodes import Access, Binary, Index, Skip, Subscript, Tensor, integer
@@ -25,7 +27,7 @@ from ricci.passes.machine import Machine
 from ricci.passes.pipeline import lower
 
 from .. import ahead
-from .running import runnable_targets
+from .running import HOST, runnable_targets
 
 MACHINE = Machine(cache=8 << 20, threads=2, near=1 << 20)
 
@@ -385,3 +387,11 @@ def test_new_values_of_variables_are_in_the_right_place(anything: list[Group]) -
     assert anything
     for got, want in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_bands_follow_no_schedule() -> None:
+    (group,) = groups(lowered(LARGE))
+    chain = Chain(8, (2, 2), 8, 4)
+    with pytest.raises(ricci.Error, match="E0807.*bands"):
+        write_group(group, {}, HOST, frozenset(), chain)
+    assert choose_chain(group, {}, HOST, frozenset()) is None

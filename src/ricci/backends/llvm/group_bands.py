@@ -70,9 +70,7 @@ class _Writer(GroupWriter):
         starts = range(0, self.all_rows, bands.height)
         ends = [min(n + bands.height, self.all_rows) for n in starts]
         kernels = len(group.kernels)
-        done = [
-            ranges_of(*ends_of, kernels, self.reaches) for ends_of in zip(starts, ends, strict=True)
-        ]
+        done = [ranges_of(n, e, kernels, self.reaches) for n, e in zip(starts, ends, strict=True)]
         for room in rooms:
             self.offsets.append(self.scratch)
             most = max(len(d[room.first]) for d in done)
@@ -99,7 +97,7 @@ class _Writer(GroupWriter):
         else:
             plan = self._plan(form)
             self.products.add(number)
-            self.blocks[number] = plan.row_blocks * plan.lane_blocks
+            self.blocks[number] = plan.blocks // math.prod(map(extent_of, points))
             text = self._product(number, frame, plan)
         self.frame.builder.declarations |= frame.builder.declarations
         return text
@@ -192,7 +190,8 @@ def form_of_row(kernel: Reduce, points: Sequence[Index], strides: Strides) -> Fo
     )
     if min(left.extent, right.extent) < LEAST_SIDE:
         return None
-    return replace(form, left=left, right=right, batch=tuple(points))
+    batch = (*points, *(i for i in form.batch if i not in points))
+    return replace(form, left=left, right=right, batch=batch)
 
 
 def _reached(b: Builder, reach: Reach, low: str, high: str) -> tuple[str, str]:
@@ -223,5 +222,5 @@ def _room(group: Group, bands: Bands, number: int, strides: Strides) -> Room:
         step += LINE // bytes_of
     steps[row] = step
     kept = Kept(number + 1, tuple(steps))
-    users = [n for n, k in enumerate(group.kernels) if n >= writer]
-    return Room(tensor, kept, step * bytes_of, step * bytes_of, writer, users[-1], None)
+    size = step * bytes_of
+    return Room(tensor, kept, size, size, writer, len(group.kernels) - 1, None)

@@ -37,7 +37,7 @@ from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
 from .nest_turn import TurnNest, plan_turned
 from .nest_uses import bytes_of, flat_form, is_far
-from .schedule import Chain
+from .schedule import Chain, impossible
 from .sizes import likely, product, sizes_of
 from .target import Target
 
@@ -61,8 +61,10 @@ def write_group(
     constant: frozenset[Tensor],
     schedule: Chain | None = None,
 ) -> KernelCode:
-    """The code of a group, whose sizes are known."""
+    """The code of a group, whose sizes are known; `Error` E0807 if it cannot follow a schedule."""
     if group.bands is not None:
+        if schedule is not None:
+            raise impossible("what is done in bands follows none", group.name)
         return write_bands(group, group.bands, strides, target, constant)
     return _Writer(group, strides, target, constant, schedule).code()
 
@@ -70,8 +72,8 @@ def write_group(
 def choose_chain(
     group: Group, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> Chain | None:
-    """The schedule of a group for which none is given; None if it has no products,
-    or if these follow none."""
+    """The schedule of a group for which none is given; None if it has no products that follow
+    one."""
     if group.bands is not None:
         return None
     writer = _Writer(group, strides, target, constant)
