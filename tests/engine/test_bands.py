@@ -278,6 +278,7 @@ def anything(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
     monkeypatch.setenv("RICCI_NO_CACHE", "1")
     monkeypatch.setenv("RICCI_COMPILER_PROCESS", "0")
     monkeypatch.setattr(bands, "LEAST_BYTES", 1)
+    monkeypatch.setattr(bands, "_ALONE", 0.0)
     monkeypatch.setattr(bands, "_MORE", 10.0)
     monkeypatch.setattr(bands, "_ROOM", 10.0)
     found: list[Group] = []
@@ -392,6 +393,6 @@ def test_new_values_of_variables_are_in_the_right_place(anything: list[Group]) -
 def test_bands_follow_no_schedule() -> None:
     (group,) = groups(lowered(LARGE))
     chain = Chain(8, (2, 2), 8, 4)
-    with pytest.raises(ricci.Error, match="E0807.*bands"):
+    with pytest.raises(ricci.Error, match=r"E0807.*bands"):
         write_group(group, {}, HOST, frozenset(), chain)
     assert choose_chain(group, {}, HOST, frozenset()) is None

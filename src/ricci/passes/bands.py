@@ -46,8 +46,9 @@ from .siblings import has_reuse, renamed
 from .views import Views, root_of
 
 LEAST_BYTES = 256 << 10
-"""Of what the first kernel makes: less is soon handed over to another core. One core alone has
-half of its own cache full of it, or more."""
+"""Of what the first kernel makes: less is soon handed over to another core."""
+_ALONE = 0.5
+"""How much of a core's own cache it fills, if that core is alone."""
 MOST_TERMS = 128
 """Of its sums: with more, writing and reading them is little."""
 MOST_READ = 64
@@ -401,7 +402,7 @@ class _Joined:
         if not all(self.work.is_own(t, self.kernels) for t in between):
             return None
         machine = self.work.machine
-        least = LEAST_BYTES if machine.threads > 1 else machine.near // 2
+        least = LEAST_BYTES if machine.threads > 1 else _ALONE * machine.near
         if _size(first.domain) * results.dtype.numpy().itemsize < least:
             return None
         columns = self.work.indices_of(first)[0]
