@@ -59,6 +59,9 @@ _ALIKE_FITTED = 0.9
 their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
 _WORDS_PACKED = 1.2
 """How many times as long as estimated it takes if words of small integers are packed."""
+_WINDOW_OF_WORDS = 0.95
+"""How much of what panels of small integers are estimated to take windows by matrices may take: of
+49 rows panels take 0.67 of their estimate, windows 0.86."""
 _SHARING = 1.3
 """How many times as long it may take to read what is prepared for others anyway."""
 _OF_WORDS = Contraction | Matrices | Window | MatrixWindow
@@ -238,7 +241,10 @@ def _choose_matrices(
     )
     if isinstance(found, Plan):
         most = until_done(found, strides, target)
-    window = choose_matrix_window(form, strides, target, constant, most)
+    limit = most
+    if isinstance(found, Plan) and form.words is not None:
+        limit *= _WINDOW_OF_WORDS
+    window = choose_matrix_window(form, strides, target, constant, limit)
     return (found, most) if window is None else (window[1], window[0])
 
 
