@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from .oracle import reduce
 from .test_matrices import TARGET, natives
 
 SMALL = replace(TARGET, l2=1 << 20)
+XEON = replace(TARGET, l1=48 << 10, l2=2 << 20, cores=2)
 
 
 def chosen(case: Case) -> MatrixWindow:
@@ -161,13 +163,15 @@ def test_filters_of_their_own_for_each_image() -> None:
         check(case, replace(chosen(case), lanes_first=first))
 
 
-@pytest.mark.parametrize(("kind", "border"), [("int8", 0), ("uint8", 1)])
-def test_words_of_integers_are_exact(kind: str, border: int) -> None:
-    n, y, x = index("n", 2), index("y", 9), index("x", 20)
-    o, c, p, q = index("o", 40), index("c", 36), index("p", 3), index("q", 3)
-    size = (2, 11 - 2 * border, 22 - 2 * border, 36)
+def of_integers(
+    items: int, maps: tuple[int, int], channels: tuple[int, int], kind: str, border: int
+) -> Case:
+    """A convolution of 3 by 3 of small integers that gives such maps, channels side by side."""
+    n, y, x = index("n", items), index("y", maps[0]), index("x", maps[1])
+    o, c, p, q = index("o", channels[1]), index("c", channels[0]), index("p", 3), index("q", 3)
+    size = (items, maps[0] + 2 - 2 * border, maps[1] + 2 - 2 * border, channels[0])
     image = tensor("x<100", *size, dtype=DType(kind))
-    weight = tensor("w<100", 40, 36, 3, 3, dtype=DType.INT8)
+    weight = tensor("w<100", channels[1], channels[0], 3, 3, dtype=DType.INT8)
 
     def along(own: Index, inside: Index) -> Subscript:
         place = binary("sub", binary("add", own, inside), border)
@@ -175,10 +179,16 @@ def test_words_of_integers_are_exact(kind: str, border: int) -> None:
 
     read = Cast(DType.INT32, at(image, n, along(y, p), along(x, q), c))
     value = binary("mul", read, Cast(DType.INT32, at(weight, o, c, p, q)))
-    result = at(tensor("y", 2, 9, 20, 40, dtype=DType.INT32), n, y, x, o)
-    case = Case(
+    result = at(tensor("y", items, *maps, channels[1], dtype=DType.INT32), n, y, x, o)
+    return Case(
         summed(result, (n, y, x, o), (c, p, q), value), (image, weight), frozenset([weight])
     )
+
+
+@pytest.mark.parametrize(("kind", "border"), [("int8", 0), ("uint8", 1)])
+def test_words_of_integers_are_exact(kind: str, border: int) -> None:
+    case = of_integers(2, (9, 20), (36, 40), kind, border)
+    image, weight = case.inputs
     form = find_words(case.kernel, {}, SMALL, matrices=True)
     assert form is not None
     strides, constant = with_strides(form, {}), with_views(form, case.constant)
@@ -257,3 +267,25 @@ def test_it_is_chosen_where_fewer_products_take_longer() -> None:
         (convolution(1, (64, 64), (56, 56), 3, pad=1), Winograd),
     ):
         assert isinstance(choose(case.kernel, {}, TARGET, case.constant), kind)
+
+
+@pytest.mark.parametrize(
+    ("case", "part"),
+    [
+        (of_integers(1, (7, 7), (512, 512), "int8", 0), 0.95),
+        (convolution(1, (512, 512), (7, 7), 3, pad=1), 1.0),
+    ],
+)
+def test_windows_of_integers_must_be_sooner_than_panels(
+    case: Case, part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For those of few rows take less than they are estimated to."""
+    limits: list[float] = []
+
+    def none_before(*given: object) -> None:
+        limits.append(float(cast(float, given[-1])))
+
+    monkeypatch.setattr("ricci.backends.llvm.contraction.choose_matrix_window", none_before)
+    monkeypatch.setattr("ricci.backends.llvm.contraction.until_done", lambda *_: 100.0)
+    choose(case.kernel, {}, XEON, case.constant)
+    assert limits == [100.0 * part]
