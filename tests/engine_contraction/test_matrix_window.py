@@ -273,7 +273,7 @@ def test_it_is_chosen_where_fewer_products_take_longer() -> None:
     ("case", "part"),
     [
         (of_integers(1, (7, 7), (512, 512), "int8", 0), 0.95),
-        (convolution(1, (512, 512), (7, 7), 3, pad=1), 1.0),
+        (convolution(1, (64, 192), (27, 27), 5, pad=2), 1.0),
     ],
 )
 def test_windows_of_integers_must_be_sooner_than_panels(
