@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -194,6 +195,7 @@ def test_bands_are_as_many_as_threads_share_evenly() -> None:
         (Case((1, 24, 28, 28), 144), Machine(threads=1, near=1 << 20)),  # one core keeps all
         (Case((1, 160, 56, 56), 144), MACHINE),  # many terms
         (Case((1, 24, 700, 5), 144), MACHINE),  # short rows
+        (Case((1, 4, 200, 200), 6), MACHINE),  # channels that no vectors lie along
     ],
 )
 def test_other_blocks_are_kernels_by_themselves(case: Case, machine: Machine) -> None:
@@ -207,6 +209,23 @@ def test_windows_of_what_is_needed_elsewhere_are_not_in_bands() -> None:
     )
     program = lower(ricci.parse(text, "skriptnd").graph, {}, Types(), machine=MACHINE)
     assert not groups(program)
+
+
+def test_sums_over_windows_are_not_behind_windows() -> None:
+    """They have better code of their own; the first two kernels are together all the same."""
+    text = text_of(LARGE).replace("padding=0}(g0, narrow0)", "padding=1}(g0, narrow0)")
+    text = text.replace("narrow0: real[24, 144, 1, 1]", "narrow0: real[24, 144, 3, 3]")
+    program = lower(
+        ricci.parse(text, "skriptnd").graph, {}, Types(), machine=replace(MACHINE, near=8 << 20)
+    )
+    (group,) = groups(program)
+    assert len(group.kernels) == 2
+
+
+def test_a_thread_keeps_rows_of_one_image() -> None:
+    (group,) = groups(lowered(LARGE._replace(shape=(4, 24, 56, 56))))
+    code = write_group(group, {}, HOST, frozenset())
+    assert code.scratch < 1.5 * 0.6 * MACHINE.near
 
 
 def test_rows_are_those_furthest_apart_in_memory() -> None:
@@ -240,6 +259,7 @@ def test_what_is_added_to_the_sums_has_bytes_of_its_own() -> None:
         for tensor in read - {written}:
             assert program.buffers[tensor] != program.buffers[written]
         places[written] = program.buffers[written]
+        assert program.strides[written][1] == 1  # channels last, as before
     assert len(places) == 3
 
 
@@ -396,3 +416,62 @@ def test_bands_follow_no_schedule() -> None:
     with pytest.raises(ricci.Error, match=r"E0807.*bands"):
         write_group(group, {}, HOST, frozenset(), chain)
     assert choose_chain(group, {}, HOST, frozenset()) is None
+
+
+def built(steps: str) -> tuple[list[np.ndarray], ...]:
+    """What steps after `b`, 64 channels made of 16 of `x`, give, and what they mean."""
+    shapes = {"wide": (64, 16, 1, 1), "window": (64, 1, 3, 3), "narrow": (16, 64, 1, 1)}
+    listed = " ".join(f"{n}: real[{', '.join(map(str, s))}];" for n, s in shapes.items())
+    text = f"""import nn, math, layout; graph main {{
+        @input {{ v: real[2, 16, 21, 17]; }}
+        @output {{ y: real[2, 16, 21, 17]; s: real[2, 16, 1, 1]; }}
+        @variable {{ first: real[16, 16, 1, 1]; {listed} }}
+        @compose {{
+            v0 = nn.conv{{padding=0}}(v, first); x = nn.relu(v0);
+            t = layout.reshape{{shape=[2, 16, 357, 1]}}(x);
+            s = math.sum_reduce{{axes=[2, 3]}}(t);
+            a = nn.conv{{padding=0}}(x, wide); b = nn.relu(a); {steps}
+            z0 = nn.conv{{padding=0}}(z, first); y = nn.relu(z0);
+        }}
+    }}"""
+    model, rng = ricci.parse(text, "skriptnd"), np.random.default_rng(0)
+    for name, shape in {"first": (16, 16, 1, 1), **shapes}.items():
+        model.variables[f"main.main.{name}"] = rng.standard_normal(shape, np.float32) / 4
+    v = rng.standard_normal((2, 16, 21, 17), np.float32)
+    found, meant = (
+        [*model.compile(threads=2, target=target)(v)] for target in ("cpu", "interpreter")
+    )
+    return found, meant
+
+
+WINDOW = "nn.conv{groups=64, padding=1}"
+NARROW = "nn.conv{padding=0}"
+
+
+def check_steps(steps: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bands._Joined, "_height", lambda _: 4)
+    for got, want in zip(*built(steps), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_windows_are_over_and_that_multiply_them(
+    anything: list[Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_steps(
+        f"c = {WINDOW}(b, window); d = math.mul(c, b); e = {NARROW}(d, narrow); "
+        "z = math.add(e, x);",
+        monkeypatch,
+    )
+    assert anything
+
+
+def test_kernels_between_them_that_write_what_has_been_read(
+    anything: list[Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums in the place of what the first kernel reads cannot come before it."""
+    check_steps(
+        f"k = {NARROW}(v, first); x1 = math.add(k, x); c = {WINDOW}(b, window); d = nn.relu(c); "
+        f"e = {NARROW}(d, narrow); z = math.add(e, x1);",
+        monkeypatch,
+    )
+    assert not anything

@@ -28,7 +28,6 @@ from ..ir.loops import (
     Kernel,
     Reduce,
     Repeat,
-    all_actions,
     expressions_of,
     tensors_touched,
     tensors_written,
@@ -154,18 +153,24 @@ class _Work:
     fixed: Container[Tensor]
     machine: Machine
     users: Counter[Tensor] = field(default_factory=Counter)
-    order: dict[Tensor, int] = field(default_factory=dict)
-    """Numbers of tensors by the first kernel that writes them."""
+    order: dict[Tensor, tuple[int, int]] = field(default_factory=dict)
+    """The block, and the number in it, of the first kernel that writes a tensor."""
     apart: dict[Tensor, Steps] = field(default_factory=dict)
     """Strides of tensors that have bytes of their own now."""
 
-    def count(self, actions: Iterable[Action]) -> None:
+    def count(self, block: Sequence[Action]) -> None:
         """Find out how many kernels touch a tensor, and when it is written first."""
-        for action in all_actions(tuple(actions)):
-            if isinstance(action, Kernel):
+        for number, action in enumerate(block):
+            if isinstance(action, Repeat):
+                self.count(action.before)
+                self.count(action.body)
+            elif isinstance(action, Choose):
+                self.count(action.then)
+                self.count(action.otherwise)
+            elif isinstance(action, Kernel):
                 self.users.update({root_of(t, self.views) for t in tensors_touched(action)})
                 for tensor in tensors_written(action):
-                    self.order.setdefault(tensor, len(self.order))
+                    self.order.setdefault(tensor, (id(block), number))
 
     def block(self, actions: Sequence[Action]) -> list[Action]:
         """The actions of a block and of those in it."""
@@ -254,14 +259,18 @@ class _Work:
             return False
         return self.users[tensor] == sum(tensor in tensors_touched(k) for k in kernels)
 
-    def on_its_own(self, kernel: Reduce, others: Iterable[Tensor]) -> tuple[Reduce, Views]:
-        """A kernel that writes in the bytes of what is added to its sums, which others read at
-        other places, as one whose results have bytes of their own; and the views that are left."""
+    def on_its_own(self, kernel: Reduce, touched: Iterable[Tensor]) -> tuple[Reduce, Views]:
+        """A kernel that writes in the bytes of what is added to its sums, which others touch, too,
+        as one whose results have bytes of their own; and the views that are left.
+
+        What is written there later is in the place of these results, since of several tensors with
+        the same bytes each one is added to the next.
+        """
         made = kernel.targets[0].tensor
         old = self.views.get(made)
-        if made in self.fixed or old in self.fixed:
+        if old is None or made in self.fixed or root_of(old, self.views) in self.fixed:
             return kernel, self.views
-        if old is None or root_of(old, self.views) not in {root_of(t, self.views) for t in others}:
+        if root_of(old, self.views) not in {root_of(t, self.views) for t in touched}:
             return kernel, self.views
         if made not in {a.tensor for a in accesses(*kernel.results)}:
             return kernel, self.views
@@ -271,11 +280,13 @@ class _Work:
                 return replace(expr, tensor=old)
             return expr
 
-        others = [t for t, whole in self.views.items() if whole is old and t is not made]
-        if not all(t in self.order and _has_shape(t, made) for t in others):
+        beside = [t for t, whole in self.views.items() if whole is old and t is not made]
+        block, number = self.order[made]
+        places = [self.order.get(t, (0, 0)) for t in beside]
+        if not all(_has_shape(t, made) for t in beside) or any(b != block for b, _ in places):
             return kernel, self.views
         left = {t: whole for t, whole in self.views.items() if t is not made}
-        left |= {t: made for t in others if self.order[t] > self.order[made]}  # in its bytes
+        left |= {t: made for t, (_, n) in zip(beside, places, strict=True) if n > number}
         return map_expressions(kernel, node), left
 
 
@@ -304,12 +315,11 @@ class _Joined:
             return None
         touched = {t for k in self.kernels for t in tensors_touched(k)}
         kernel, views = self.work.on_its_own(kernel, touched)
-        larger: _Joined | None = replace(self, views=views)
-        if larger is None or not larger.rows().is_apart(kernel):
+        larger = replace(self, views=views)
+        if not larger.rows().is_apart(kernel):
             return None
-        if not self.indices:
-            larger = larger._begun(kernel)
-        return None if larger is None else larger._with(kernel)
+        begun = larger if self.indices else larger._begun(kernel)
+        return None if begun is None else begun._with(kernel)
 
     def _begun(self, kernel: Reduce) -> _Joined | None:
         """The first kernel, with the index of its rows: of those that are not the same for the
