@@ -40,8 +40,8 @@ from .fuse import map_expressions
 from .machine import Machine
 from .places import Places, row_major
 from .places import Strides as Steps
-from .rows import Rows, extent, is_known
-from .siblings import has_reuse, renamed
+from .rows import Rows, extent, is_known, with_names
+from .siblings import has_reuse
 from .views import Views, root_of
 
 LEAST_BYTES = 256 << 10
@@ -344,10 +344,9 @@ class _Joined:
         if found is None:
             return None
         row, names = found
-        for index in (*kernel.domain, *kernel.reduced):  # that stand for something else there
-            if index not in names and index in self.shared:
-                names[index] = replace(index)
-        row, kernel = names.get(row, row), renamed(kernel, names)
+        if row in self.shared:
+            return None
+        kernel = with_names(kernel, {row: row, **names}, self.shared)
         if any(dimension_of(kernel, i) is None for i in (row, *self.shared)):
             return None
         indices = (*self.indices, row)

@@ -163,7 +163,7 @@ def _program(
         late, narrowed, strides = do_in_bands(
             late,
             batched.places,
-            {**strides, **strided},
+            strides,
             constant | {*arranged.copies.values()},
             {*fixed, *ports, *lowered.changing},
             machine,

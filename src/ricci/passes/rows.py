@@ -6,7 +6,7 @@ What one of them writes at such a point, a *row*, the others read at the same po
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from ..ir import shapes
@@ -47,10 +47,7 @@ class Rows:
             return None
         shared = tuple(i for i in self.shared if i in mapping)
         names = {old: i for i, old in mapping.items()}
-        for index in (*kernel.domain, *kernel.reduced):  # that stand for something else there
-            if index not in names and index in self.shared:
-                names[index] = replace(index)
-        kernels = (*self.kernels, renamed(kernel, names))
+        kernels = (*self.kernels, with_names(kernel, names, self.shared))
         return replace(self, shared=shared, kernels=kernels, given=(*self.given, kernel))
 
     def is_apart(self, kernel: Reduce) -> bool:
@@ -98,6 +95,12 @@ class Rows:
         rest = len(self.shared) + 1
         pieces = self.pieces if all(len(parts[n].domain) == rest for n in self.pieces) else ()
         return Group(first.name, self.shared, parts, pieces=pieces, span=first.span)
+
+
+def with_names(kernel: Reduce, names: Mapping[Index, Index], shared: Sequence[Index]) -> Reduce:
+    """A kernel with other names for some indices, in which `shared` ones stand for nothing else."""
+    own = (i for i in (*kernel.domain, *kernel.reduced) if i in shared and i not in names)
+    return renamed(kernel, {**names, **{i: replace(i) for i in own}})
 
 
 def _pairs(target: Access, read: Access, kernel: Reduce) -> Iterator[tuple[Index, Index]]:

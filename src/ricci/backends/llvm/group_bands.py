@@ -130,12 +130,7 @@ class _Writer(GroupWriter):
     def _main(self, points: int, chunks: int) -> None:
         """The function of the kernel."""
         b = self.frame.builder
-        self._table()
-        self.own = b.pure(f"getelementptr i8, ptr %scratch, i64 {self.scratch}")
-        first, end = (
-            b.pure(f"udiv i64 {b.pure(f'mul nuw nsw i64 {at}, {points}', at)}, {chunks}", at)
-            for at in ("%begin", "%end")
-        )
+        first, end = self._begin(points, chunks)
         with b.loop(first, end) as loop:
             outer, band = divided(b, loop.index, self.count)
             low = times(b, band, self.bands.height)

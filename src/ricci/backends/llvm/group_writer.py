@@ -124,6 +124,17 @@ class GroupWriter:
         self.frame.builder.declarations |= frame.builder.declarations
         return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{name}.", text)
 
+    def _begin(self, points: int, chunks: int) -> tuple[str, str]:
+        """The beginning of the main function; gives the points of its chunks, from and to."""
+        b = self.frame.builder
+        self._table()
+        self.own = b.pure(f"getelementptr i8, ptr %scratch, i64 {self.scratch}")
+        first, end = (
+            b.pure(f"udiv i64 {b.pure(f'mul nuw nsw i64 {at}, {points}', at)}, {chunks}", at)
+            for at in ("%begin", "%end")
+        )
+        return first, end
+
     def _table(self) -> None:
         """The copy of the table, behind the entries of local tensors."""
         b, more = self.frame.builder, len(self.rooms) + len(self.panels)

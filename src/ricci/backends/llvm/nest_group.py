@@ -247,12 +247,7 @@ class _Writer(GroupWriter):
     def _main(self, blocks: int, chunks: int) -> None:
         """The function of the kernel."""
         b = self.frame.builder
-        self._table()
-        self.own = b.pure(f"getelementptr i8, ptr %scratch, i64 {self.scratch}")
-        first, end = (
-            b.pure(f"udiv i64 {b.pure(f'mul nuw nsw i64 {at}, {blocks}', at)}, {chunks}", at)
-            for at in ("%begin", "%end")
-        )
+        first, end = self._begin(blocks, chunks)
         with b.loop(first, end) as loop:
             per = -(-self.last // self.block)
             outer, within = divided(b, loop.index, per)
