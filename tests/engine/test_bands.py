@@ -421,6 +421,7 @@ def test_bands_follow_no_schedule() -> None:
 def built(steps: str) -> tuple[list[np.ndarray], ...]:
     """What steps after `b`, 64 channels made of 16 of `x`, give, and what they mean."""
     shapes = {"wide": (64, 16, 1, 1), "window": (64, 1, 3, 3), "narrow": (16, 64, 1, 1)}
+    shapes["large"] = (64, 1, 5, 5)
     listed = " ".join(f"{n}: real[{', '.join(map(str, s))}];" for n, s in shapes.items())
     text = f"""import nn, math, layout; graph main {{
         @input {{ v: real[2, 16, 21, 17]; }}
@@ -463,6 +464,18 @@ def test_rows_that_windows_are_over_and_that_multiply_them(
         monkeypatch,
     )
     assert anything
+
+
+def test_windows_over_the_same_map_that_are_added(
+    anything: list[Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one reads more of the map; its sums were in the place of the first one's."""
+    check_steps(
+        f"d = nn.conv{{groups=64, padding=2}}(b, large); p = {WINDOW}(b, window); "
+        f"g = math.add(d, p); h = nn.relu(g); e = {NARROW}(h, narrow); z = nn.relu(e);",
+        monkeypatch,
+    )
+    assert any(len(group.kernels) == 4 for group in anything)
 
 
 def test_kernels_between_them_that_write_what_has_been_read(

@@ -15,7 +15,6 @@ then `z[m, y, x] += u[m, c] * d[c, y, x]`, for seven `y` at a time.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
 
@@ -76,7 +75,10 @@ def do_in_bands(
     """
     if not machine.near:
         return list(actions), places, dict(strides)
-    work = _Work(dict(places.views), places.strides_of_all(strides), constant, fixed, machine)
+    views = dict(places.views)
+    work = _Work(
+        views, places.strides_of_all(strides), constant, fixed, machine, wholes=dict(views)
+    )
     work.count(actions)
     done = work.block(actions)
     return done, replace(places, views=work.views), {**strides, **work.apart}
@@ -152,7 +154,10 @@ class _Work:
     constant: Container[Tensor]
     fixed: Container[Tensor]
     machine: Machine
-    users: Counter[Tensor] = field(default_factory=Counter)
+    users: dict[Tensor, set[int]] = field(default_factory=dict)
+    """The kernels, by identity, that touch the bytes that a tensor had at first."""
+    wholes: Views = field(default_factory=dict)
+    """The views that there were at first."""
     order: dict[Tensor, tuple[int, int]] = field(default_factory=dict)
     """The block, and the number in it, of the first kernel that writes a tensor."""
     apart: dict[Tensor, Steps] = field(default_factory=dict)
@@ -168,7 +173,8 @@ class _Work:
                 self.count(action.then)
                 self.count(action.otherwise)
             elif isinstance(action, Kernel):
-                self.users.update({root_of(t, self.views) for t in tensors_touched(action)})
+                for tensor in tensors_touched(action):
+                    self.users.setdefault(root_of(tensor, self.wholes), set()).add(id(action))
                 for tensor in tensors_written(action):
                     self.order.setdefault(tensor, (id(block), number))
 
@@ -198,7 +204,7 @@ class _Work:
             return None
         if not self._is_along_constants(first):
             return None
-        joined = _Joined(self, self.views, (first,), ())
+        joined = _Joined(self, self.views, (first,), (first,), ())
         best: tuple[Chain, Views] | None = None
         moved: list[Kernel] = []
         for at, kernel in enumerate(actions[start + 1 :], start + 1):
@@ -253,13 +259,16 @@ class _Work:
     def is_constant(self, tensor: Tensor) -> bool:
         return root_of(tensor, self.views) in self.constant
 
-    def is_own(self, tensor: Tensor, kernels: Sequence[Reduce]) -> bool:
-        """Whether nothing but some kernels touches a tensor, under any name."""
-        if tensor in self.fixed or tensor in self.views or tensor in self.views.values():
+    def is_own(self, tensor: Tensor, kernels: Sequence[Reduce], views: Views) -> bool:
+        """Whether nothing but some kernels touches a tensor, under any name, given the views that
+        are left."""
+        if tensor in self.fixed or tensor in views or tensor in views.values():
             return False
-        return self.users[tensor] == sum(tensor in tensors_touched(k) for k in kernels)
+        return self.users[root_of(tensor, self.wholes)] <= {id(k) for k in kernels}
 
-    def on_its_own(self, kernel: Reduce, touched: Iterable[Tensor]) -> tuple[Reduce, Views]:
+    def on_its_own(
+        self, kernel: Reduce, touched: Iterable[Tensor], views: Views
+    ) -> tuple[Reduce, Views]:
         """A kernel that writes in the bytes of what is added to its sums, which others touch, too,
         as one whose results have bytes of their own; and the views that are left.
 
@@ -267,25 +276,25 @@ class _Work:
         the same bytes each one is added to the next.
         """
         made = kernel.targets[0].tensor
-        old = self.views.get(made)
-        if old is None or made in self.fixed or root_of(old, self.views) in self.fixed:
-            return kernel, self.views
-        if root_of(old, self.views) not in {root_of(t, self.views) for t in touched}:
-            return kernel, self.views
+        old = views.get(made)
+        if old is None or made in self.fixed or root_of(old, views) in self.fixed:
+            return kernel, views
+        if root_of(old, views) not in {root_of(t, views) for t in touched}:
+            return kernel, views
         if made not in {a.tensor for a in accesses(*kernel.results)}:
-            return kernel, self.views
+            return kernel, views
 
         def node(expr: Expr) -> Expr:
             if isinstance(expr, Access) and expr.tensor is made:
                 return replace(expr, tensor=old)
             return expr
 
-        beside = [t for t, whole in self.views.items() if whole is old and t is not made]
+        beside = [t for t, whole in views.items() if whole is old and t is not made]
         block, number = self.order[made]
         places = [self.order.get(t, (0, 0)) for t in beside]
         if not all(_has_shape(t, made) for t in beside) or any(b != block for b, _ in places):
-            return kernel, self.views
-        left = {t: whole for t, whole in self.views.items() if t is not made}
+            return kernel, views
+        left = {t: whole for t, whole in views.items() if t is not made}
         left |= {t: made for t, (_, n) in zip(beside, places, strict=True) if n > number}
         return map_expressions(kernel, node), left
 
@@ -296,7 +305,9 @@ class _Joined:
 
     work: _Work
     views: Views
+    given: tuple[Reduce, ...]
     kernels: tuple[Reduce, ...]
+    """The same over the indices that they share."""
     indices: tuple[Index, ...]
     """Those of their rows, once there are two kernels."""
     shared: tuple[Index, ...] = ()
@@ -314,8 +325,9 @@ class _Joined:
         if not any(a.tensor in made for a in accesses(*kernel.values)):
             return None
         touched = {t for k in self.kernels for t in tensors_touched(k)}
-        kernel, views = self.work.on_its_own(kernel, touched)
-        larger = replace(self, views=views)
+        larger = replace(self, given=(*self.given, kernel))
+        kernel, views = self.work.on_its_own(kernel, touched, self.views)
+        larger = replace(larger, views=views)
         if not larger.rows().is_apart(kernel):
             return None
         begun = larger if self.indices else larger._begun(kernel)
@@ -408,7 +420,7 @@ class _Joined:
         first, *_, last = self.kernels
         between = [k.targets[0].tensor for k in self.kernels[:-1]]
         results = first.targets[0]
-        if not all(self.work.is_own(t, self.kernels) for t in between):
+        if not all(self.work.is_own(t, self.given, self.views) for t in between):
             return None
         machine = self.work.machine
         least = LEAST_BYTES if machine.threads > 1 else _ALONE * machine.near
