@@ -65,7 +65,7 @@ _WINDOW_OF_WORDS = 0.95
 _SHARING = 1.3
 """How many times as long it may take to read what is prepared for others anyway."""
 _OF_WORDS = Contraction | Matrices | Window | MatrixWindow
-"""The schedules that products of small integers may have."""
+"""The schedules that products of narrow numbers may have."""
 MOST_SCRATCH = 64 << 20
 """Bytes that a thread may use for packed blocks."""
 
@@ -162,13 +162,15 @@ def follow(
 ) -> KernelCode:
     """The code of a kernel by a schedule; `Error` E0807 if it cannot be computed so."""
     by_matrices = isinstance(schedule, Matrices | MatrixWindow)
-    form = form_of(kernel, strides) or find_words(kernel, strides, target, by_matrices)
+    form = form_of(kernel, strides)
+    if form is None or isinstance(schedule, _OF_WORDS):
+        form = find_words(kernel, strides, target, by_matrices) or form
     if form is None:
         raise impossible("it is not a sum of products", kernel.name)
     strides, constant = with_strides(form, strides), with_views(form, constant)
     fits = isinstance(schedule, _OF_WORDS) and schedule.vector == "right"
     if form.words is not None and not fits:
-        raise impossible("products of small integers have another register tile", kernel.name)
+        raise impossible("products of narrow numbers have another register tile", kernel.name)
     given = (strides, target, constant)
     if isinstance(schedule, Matrices):
         code = _write_plan(scheduled_matrices(form, schedule, *given), strides, target)
@@ -197,6 +199,8 @@ def _choose(
     dots = choose_dots(form, strides, target, constant)
     if dots is not None:
         return form, dots, math.inf
+    if find_words(kernel, strides, target) is not None:
+        return _choose_words(kernel, strides, target, constant)
     plan = make_plan(form, strides, target, constant)
     panels, nest = whole(plan, strides, target), plain(plan, strides, target)
     good = _is_worthwhile(plan, panels, nest)
@@ -260,7 +264,7 @@ def _is_in_place(plan: Plan) -> bool:
 def _choose_words(
     kernel: Reduce, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> tuple[Form | None, Plan | Window | MatrixWindow | None, float]:
-    """The same of products of small integers."""
+    """The same of products of narrow numbers."""
     form = find_words(kernel, strides, target)
     if form is None or form.words is None:
         return None, None, math.inf

@@ -125,7 +125,7 @@ def _side(plan: Plan, is_vector: bool, strides: Strides, is_far: bool) -> Side:
         operand,
         batch_of(operand, plan.form),
         plan.depth,
-        plan.form.dtype,
+        operand.value.dtype,
         lanes,
         is_vector and operand.extent % plan.lanes == 0,
         unit,
@@ -138,7 +138,7 @@ def _side(plan: Plan, is_vector: bool, strides: Strides, is_far: bool) -> Side:
         count = size(packing.outer) * plan.depth.extent * padded
         read = [a.tensor for a in accesses(operand.value)]
         name = read[0].name if read else plan.form.kernel.name
-        prepared = Tensor(f"{name}.panels", plan.form.dtype, (integer(count),))
+        prepared = Tensor(f"{name}.panels", operand.value.dtype, (integer(count),))
     whole = is_vector and plan.lane_block == panel and plan.depth.blocks > 1
     return Side(packing, source, panel, padded, prepared, whole)
 

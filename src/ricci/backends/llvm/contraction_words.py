@@ -1,10 +1,11 @@
-"""Recognises sums of products of small integers, and puts several factors in a word.
+"""Recognises sums of products of narrow numbers, and puts several factors in a word.
 
     result[row, column] = sum over k of  left[row, k] * right[column, k]
 
 becomes, for words of four, a sum over `k / 4` whose operands are words: integers of 32 bits made
 of `left[row, 4 * k]`, `left[row, 4 * k + 1]` and so on. From there it is a contraction like others;
-its register tile multiplies words (`words`). What lies beyond the end of k counts as zero.
+its register tile multiplies words (`words`). What lies beyond the end of k counts as zero. Factors
+are small integers, or numbers of bfloat16 that are read as they are, whose bits words are made of.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ...ir.nodes import (
     integer,
 )
 from ...ir.rewrite import accesses, free_indices, has_guard, substitute
+from ...records import replace
 from .contraction_form import Form, Operand, by_stride, factors, is_candidate
 from .contraction_space import flat_form
 from .emit_access import Range, extent_of, is_within, shape_of
@@ -37,9 +39,9 @@ from .emit_types import limits, width
 from .kernels import Strides
 from .sizes import Size, row_major
 from .target import Target
-from .words import Words, choose, choose_matrices
+from .words import Words, choose, choose_matrices, choose_numbers
 
-_TYPES = (DType.INT32, DType.UINT32)
+_TYPES = (DType.INT32, DType.UINT32, DType.FLOAT32)
 _OFFSET = 128
 _WIDE = 16
 """Results that fill vectors whatever the other side has."""
@@ -56,8 +58,12 @@ def find_words(
     if len(sides) != 2 or any(isinstance(x, Const) for x in sides):
         return None
     left, right = _sides(kernel, sides, by_stride(kernel, strides))
-    by = choose_matrices if matrices else choose
-    words = by(_bounds(left.value), _bounds(right.value), target)
+    if kernel.values[0].dtype is DType.FLOAT32:
+        is_narrow = all(map(_is_number, sides))
+        words = choose_numbers(target, matrices) if is_narrow else None
+    else:
+        by = choose_matrices if matrices else choose
+        words = by(_bounds(left.value), _bounds(right.value), target)
     if words is not None and words.offset and has_guard(left.value):
         left, right = right, left  # what a guard leaves out is zero, and no byte is to be 128 then
         words = Words("vpdpwssd") if has_guard(left.value) else words
@@ -68,7 +74,7 @@ def find_words(
         return None
     inside = Index(index.name, integer(-(-extent_of(index) // words.count)))
     own = {*left.indices, *right.indices}
-    free = right if has_guard(right.value) else left
+    free = None if words.is_real else right if has_guard(right.value) else left
     return Form(
         kernel,
         kernel.values[0].dtype,
@@ -81,6 +87,15 @@ def find_words(
     )
 
 
+def _is_number(expr: Expr) -> bool:
+    """Whether a factor is an element of bfloat16 in memory."""
+    return (
+        isinstance(expr, Cast)
+        and isinstance(expr.operand, Access)
+        and expr.operand.dtype is DType.BFLOAT16
+    )
+
+
 def with_views(form: Form, constant: frozenset[Tensor]) -> frozenset[Tensor]:
     """The constant tensors, and what shows their memory as words."""
     return constant | {t for t in _views(form) if t.base in constant}
@@ -88,9 +103,9 @@ def with_views(form: Form, constant: frozenset[Tensor]) -> frozenset[Tensor]:
 
 def with_strides(form: Form, strides: Strides) -> Strides:
     """The strides of tensors, and of what shows their memory as words."""
-    count = 1 if form.words is None else form.words.count
     found: dict[Tensor, tuple[Size, ...]] = {}
     for view in _views(form):
+        count = width(view.dtype) // width(view.base.dtype)
         steps = [n for n in strides.get(view.base, ()) if isinstance(n, int)]
         if steps:
             found[view] = tuple(max(n // count, 1) for n in steps)
@@ -217,7 +232,7 @@ def _stored(expr: Expr, index: Index, inside: Index, count: int, strides: Stride
         return None
     extents[d] //= count
     shape = tuple(map(integer, extents))
-    view = View(f"{access.tensor.name}.words", expr.dtype, shape, base=access.tensor)
+    view = View(f"{access.tensor.name}.words", _dtype(expr), shape, base=access.tensor)
     subscripts = list(access.subscripts)
     subscripts[d] = Subscript(inside)
     return Access(view, tuple(subscripts))
@@ -225,6 +240,7 @@ def _stored(expr: Expr, index: Index, inside: Index, count: int, strides: Stride
 
 def _word(expr: Expr, index: Index, inside: Index, words: Words, offset: bool, free: bool) -> Expr:
     """The word of an operand: its factors at `count` neighbouring values of an index."""
+    expr = _bits(expr) if words.is_real else expr
     result: Expr | None = None
     for number, part in enumerate(_parts(expr, index, inside, words.count, free)):
         if offset:
@@ -236,6 +252,20 @@ def _word(expr: Expr, index: Index, inside: Index, words: Words, offset: bool, f
         result = moved if result is None else Binary("add", result, moved)
     assert result is not None
     return result
+
+
+def _dtype(expr: Expr) -> DType:
+    """The type of a factor's words."""
+    return DType.INT32 if expr.dtype is DType.FLOAT32 else expr.dtype
+
+
+def _bits(expr: Expr) -> Expr:
+    """The bits of a factor that is a number of bfloat16."""
+    assert isinstance(expr, Cast) and isinstance(expr.operand, Access)
+    access = expr.operand
+    base = access.tensor
+    view = View(f"{base.name}.bits", DType.UINT16, base.shape, base=base)
+    return Cast(DType.INT32, replace(access, tensor=view))
 
 
 def _parts(expr: Expr, index: Index, inside: Index, count: int, free: bool) -> Iterator[Expr]:

@@ -33,21 +33,31 @@ _DROPPED = 2
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
     """How sums of products are computed: the instruction, and of how many parts an element of the
-    rows and one of the columns is the sum."""
+    rows and one of the columns is the sum; 0 if elements are words of factors."""
 
     instruction: str
-    rows: int = 1
-    columns: int = 1
+    row_parts: int = 0
+    column_parts: int = 0
 
     @property
-    def is_real(self) -> bool:
-        """Whether elements are numbers of float32, in parts, and not words of integers."""
-        return self.instruction == "tdpbf16ps"
+    def in_parts(self) -> bool:
+        """Whether elements are numbers of float32, in parts, and not words."""
+        return self.row_parts > 0
+
+    @property
+    def rows(self) -> int:
+        """How many matrices hold the elements of 16 rows."""
+        return max(self.row_parts, 1)
+
+    @property
+    def columns(self) -> int:
+        """The same of 16 columns."""
+        return max(self.column_parts, 1)
 
     @property
     def depth(self) -> int:
         """Values of k of a matrix."""
-        return 2 * LANES if self.is_real else LANES
+        return 2 * LANES if self.in_parts else LANES
 
     @property
     def products(self) -> tuple[tuple[int, int], ...]:

@@ -225,7 +225,7 @@ class _Costs:
         """Cycles to bring an element to where it is arranged."""
         read = reading(source, operand, panel, self.plan, strides, self.target) / 2
         is_ragged = False
-        if self.m.is_real:
+        if self.m.in_parts:
             is_read = operand.access is not None
             if source == "packed" and is_read and overlaps(operand, self.plan.form):
                 return _NEAR_BY * read
@@ -238,13 +238,13 @@ class _Costs:
         is_turned = plan.broadcast_source != "direct" or (
             step_of(plan.broadcast, depth.indices, strides) != 1
         )
-        if self.m.is_real:
+        if self.m.in_parts:
             return TURN if is_turned else ARRANGE
         return 2 * COPY if is_turned else COPY
 
     def _of_columns(self) -> float:
         whole = self.plan.depth.most % self.m.depth == 0
-        return ARRANGE if self.m.is_real else 0.0 if whole else COPY
+        return ARRANGE if self.m.in_parts else 0.0 if whole else COPY
 
     def _is_far(self, operand: Operand) -> bool:
         """Whether an operand comes from beyond the caches of a core."""

@@ -191,7 +191,7 @@ class _Writer:
     def _words(self, read: list[str], most: str) -> tuple[str, list[str]]:
         """The largest elements so far, and the words of each part of those of one or two k."""
         b = self.b
-        if not self.m.is_real:
+        if not self.m.in_parts:
             return most, read
         most = self._larger(most, read)
         low, high = (self._parts_of(x) for x in read)
@@ -212,7 +212,7 @@ class _Writer:
                     live = smin(b, smax(b, minus(b, left, str(k)), "0"), live)
                 read.append(self._load(element(self.b, "i32", start, str(k)), live))
             largest, words = row.values[0], read
-            if m.is_real:
+            if m.in_parts:
                 largest = self._larger(largest, read)
                 halves = [self._parts_of(x) for x in read]
                 words = [self._halves(x, y) for x, y in zip(*halves, strict=True)]

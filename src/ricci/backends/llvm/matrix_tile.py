@@ -46,7 +46,7 @@ class _Writer:
 
     def text(self) -> str:
         b, tile = self.b, self.tile
-        if self.m.is_real:
+        if self.m.in_parts:
             self.waiting = b.reserve(f"alloca [{4 * MATRIX} x i8], align 64")
             self.state = b.reserve("alloca [3 x i64], align 8")
             self._set("i64", _LEFT, "0")
@@ -56,7 +56,7 @@ class _Writer:
             # only tiles without loops around their steps are side by side
             following = columns if tile.loops else after
             number.carry([following, element(b, "float", c, str(tile.c_next))])
-        if self.m.is_real:
+        if self.m.in_parts:
             self._add_all()
         b.line("ret void")
         return b.text()
@@ -64,7 +64,7 @@ class _Writer:
     def _tile(self, columns: str, c: str) -> str:
         """One tile; gives where the columns are after its steps."""
         b = self.b
-        if self.m.is_real:
+        if self.m.in_parts:
             return self._runs(0, "%a", columns, c, "%first")
         arms = b.branches("%first")
         with arms.then():
@@ -119,7 +119,7 @@ class _Writer:
             with self._turns(level, a, columns) as (_, a_here, b_here):
                 return self._loops(level + 1, a_here, b_here)
         done = "0"
-        if self.m.is_real:
+        if self.m.in_parts:
             left = self._get("i64", _LEFT)
             done = smin(b, "%n", left)
             places = [self._get("ptr", n) for n in (_RESULT, _WAITING)]

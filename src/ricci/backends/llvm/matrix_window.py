@@ -323,7 +323,7 @@ def done_in(w: WindowPlan, strides: Strides, target: Target) -> float:
     if w.blocks > 1:
         often = [grain * w.blocks] * 2
     columns, rows = often if w.lanes_first else often[::-1]
-    arrange, turn = (ARRANGE, TURN) if m.is_real else (COPY, 2 * COPY)
+    arrange, turn = (ARRANGE, TURN) if m.in_parts else (COPY, 2 * COPY)
     each = (arrange if pixels.along else turn) * w.cut.length * pixels.count
     each += copying_of(w.rows, strides) + FROM_AFAR * w.cut.length * pixels.count
     cycles = rows * each

@@ -174,7 +174,7 @@ class MatrixWindowWriter(WindowWriter):
         b = self.b
         self.arranging[arranging.name] = arranging
         odd = arranging.call(b, at, str(self.w.cut.length), to)
-        if not self.matrices.is_real:
+        if not self.matrices.in_parts:
             return
         known = b.op(f"load i32, ptr {self.odd[side]}, align 4")
         b.line(f"store i32 {b.op(f'or i32 {known}, {odd}')}, ptr {self.odd[side]}, align 4")
@@ -184,7 +184,7 @@ class MatrixWindowWriter(WindowWriter):
     def _all_tiles(self, k: Sum) -> None:
         """The tiles of an item for a block of the depth."""
         b = self.b
-        if self.matrices.is_real:
+        if self.matrices.in_parts:
             known = [b.op(f"load i32, ptr {odd}, align 4") for odd in self.odd]
             either = b.op(f"or i32 {known[0]}, {known[1]}")
             self.is_odd = b.op(f"icmp ne i32 {either}, 0")
@@ -206,7 +206,7 @@ class MatrixWindowWriter(WindowWriter):
     def _tile(self, at: At, counts: tuple[int, int, int], k: Sum) -> None:
         b, wide = self.b, counts[2]
         c = self._sums_of(at, counts[0])
-        if self.matrices.is_real:
+        if self.matrices.in_parts:
             arms = b.branches(self.is_odd)
             with arms.then():
                 self._multiply_add(at, counts, k, c)
@@ -232,7 +232,7 @@ class MatrixWindowWriter(WindowWriter):
         moves = self._moves(matrices_of(wide) * m.columns * steps * MATRIX)
         before = sum(terms.start * step for terms, step in zip(self._terms(), moves, strict=True))
         v = element(self.b, "i8", v, str(before))
-        runs = runs_of(w, steps) if m.is_real else 0
+        runs = runs_of(w, steps) if m.in_parts else 0
         where = self._rows(lines, high, moves)
         tile = MatrixTile(m, high, matrices_of(wide), self.plan.panel, where, runs=runs)
         self.matrix_tiles[tile.name] = tile

@@ -52,7 +52,7 @@ class MatrixWriter(ContractionWriter):
         if plan.depth.blocks > 1:
             rest = plan.depth.cut % plan.depth.block * plan.depth.inner
             self.is_whole_step &= rest % self.matrices.depth == 0
-        self.in_place = self.is_whole_step and not self.matrices.is_real
+        self.in_place = self.is_whole_step and not self.matrices.in_parts
         """Whether columns are read where they are."""
 
     @property
@@ -120,7 +120,7 @@ class MatrixWriter(ContractionWriter):
         b = self.b
         self.arranging[arranging.name] = arranging
         odd = arranging.call(b, at, block.points, to)
-        if self.matrices.is_real:
+        if self.matrices.in_parts:
             place = self._odd_at()
             known = b.op(f"load i32, ptr {place}, align 4")
             b.line(f"store i32 {b.op(f'or i32 {known}, {odd}')}, ptr {place}, align 4")
@@ -144,10 +144,10 @@ class MatrixWriter(ContractionWriter):
 
     def _block_body(self, block: Block, first: str, last: str) -> None:
         b, m = self.b, self.matrices
-        if m.is_real:
+        if m.in_parts:
             b.line(f"store i32 0, ptr {self._odd_at()}, align 4")
         self._pack(block)
-        if m.is_real:
+        if m.in_parts:
             self.is_odd = b.op(f"icmp ne i32 {b.op(f'load i32, ptr {self._odd_at()}, align 4')}, 0")
         for row, rows in self._row_panels(self._configure):
             self._row_of_tiles(row, rows, block, first, last)
@@ -161,7 +161,7 @@ class MatrixWriter(ContractionWriter):
         """Tiles of real elements whose sums are kept are done by one call, and their results after
         it; but one that is less wide."""
         b, plan = self.b, self.plan
-        if not self.matrices.is_real or plan.depth.blocks == 1:
+        if not self.matrices.in_parts or plan.depth.blocks == 1:
             super()._row_of_tiles(row, rows, block, first, last)
             return
         if plan.vector.extent >= plan.panel:
@@ -179,7 +179,7 @@ class MatrixWriter(ContractionWriter):
 
     def _compute(self, row: str, rows: int, lane: str, live: int, block: Block, first: str) -> None:
         b = self.b
-        if not self.matrices.is_real:
+        if not self.matrices.in_parts:
             self._multiply(row, rows, lane, live, block, first)
             return
         arms = b.branches(self.is_odd)

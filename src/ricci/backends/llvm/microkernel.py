@@ -392,7 +392,7 @@ class _Writer:
 
 
 class _WordsWriter(_Writer):
-    """The tile of products of small integers, several in a word; see `words`. Behind the sums of
+    """The tile of products of narrow numbers, several in a word; see `words`. Behind the sums of
     cells are those that offsets of factors add to them, of each vector."""
 
     def __init__(self, tile: Tile) -> None:
@@ -401,7 +401,7 @@ class _WordsWriter(_Writer):
         self.words = tile.words
         self.offset = tile.words if tile.words.offset else None
         self.count += tile.vectors * bool(self.offset)
-        self.add = "add"
+        self.add = self.words.addition
 
     def _step(
         self, name: str, a: str, b: str, sums: list[str], offsets: tuple[int, int]

@@ -71,7 +71,7 @@ class TileStep:
     @property
     def addition(self) -> str:
         """The instruction that adds sums."""
-        return "fadd" if self.words is None else "add"
+        return "fadd" if self.words is None else self.words.addition
 
     def declarations(self) -> set[str]:
         """The intrinsics that a step uses."""

@@ -119,7 +119,7 @@ def staged(
         run = groups[-1] if groups else run
         pitch = size(run)
     rest = tuple(i for i in (*others.values(), own) if i not in run)
-    packing = _packing(form, moved, run, rest, lane is not None, lanes, strides)
+    packing = _packing(moved, run, rest, lane is not None, lanes, strides)
     return Staged(moved, steps, start, packing, pitch, far + 64)
 
 
@@ -178,7 +178,6 @@ def _moved(
 
 
 def _packing(
-    form: Form,
     access: Access,
     own: tuple[Index, ...],
     others: tuple[Index, ...],
@@ -194,4 +193,4 @@ def _packing(
         lanes = min(lanes, 1 << (size(own) - 1).bit_length())
     name = f"kernel.pack.{'columns' if is_vector else 'rows'}"
     whole = size(own) % lanes == 0
-    return Packing(name, operand, outer, depth, form.dtype, lanes, whole)
+    return Packing(name, operand, outer, depth, access.dtype, lanes, whole)

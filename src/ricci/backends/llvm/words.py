@@ -1,7 +1,8 @@
-"""Instructions that multiply small integers, several in each 32-bit lane, and add the products.
+"""Instructions that multiply narrow numbers, several in each 32-bit lane, and add the products.
 
 A lane of an operand, a *word*, holds the factors of two or four neighbouring terms of a sum, the
-first lowest. All results are exact in the arithmetic of 32 bits, which wraps.
+first lowest. Results of integers are exact in the arithmetic of 32 bits, which wraps. Products of
+bfloat16 are added in float32; subnormal numbers count as zero.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .target import Target
 
 Instruction = Literal[
     "vpdpbusd", "vpdpwssd", "pmaddwd", "sdot", "udot", "mul",
-    "tdpbssd", "tdpbsud", "tdpbusd", "tdpbuud",
+    "tdpbssd", "tdpbsud", "tdpbusd", "tdpbuud", "vdpbf16ps", "tdpbf16ps",
 ]  # fmt: skip
 
 HIGH_BITS = str(0x80808080 - (1 << 32))
@@ -48,8 +49,15 @@ class Words:
         return self.instruction.startswith("tdp")
 
     @property
+    def is_real(self) -> bool:
+        """Whether factors are numbers of bfloat16, and sums of float32."""
+        return self.instruction.endswith("bf16ps")
+
+    @property
     def count(self) -> int:
         """How many factors a word holds."""
+        if self.is_real:
+            return 2
         return 4 if self.is_matrix or self.instruction in ("vpdpbusd", "sdot", "udot") else 2
 
     @property
@@ -66,7 +74,7 @@ class Words:
 
     def declaration(self, lanes: int) -> str:
         """The intrinsic, if there is one."""
-        full, part = with_lanes("i32", lanes), self._parts(lanes)
+        full, part = with_lanes(self._sum, lanes), self._parts(lanes)
         name = self._name(lanes)
         match self.instruction:
             case "vpdpbusd" | "vpdpwssd":
@@ -79,7 +87,7 @@ class Words:
 
     def ready(self, operand: str, lanes: int) -> list[str]:
         """What is done once to an operand before it is multiplied."""
-        full = with_lanes("i32", lanes)
+        full = with_lanes(self._sum, lanes)
         match self.instruction:
             case "vpdpbusd" | "vpdpwssd":
                 return []
@@ -94,7 +102,7 @@ class Words:
 
     def add(self, result: str, sums: str, a: str, b: str, lanes: int) -> list[str]:
         """`result` as `sums` plus the products of a broadcast and a vector operand."""
-        full, part, name = with_lanes("i32", lanes), self._parts(lanes), self._name(lanes)
+        full, part, name = with_lanes(self._sum, lanes), self._parts(lanes), self._name(lanes)
         match self.instruction:
             case "vpdpbusd" | "vpdpwssd":
                 first, second = (b, a) if self.swapped else (a, b)
@@ -115,8 +123,20 @@ class Words:
         operands = f"{full} {sums}, {part} {a}.w, {part} {b}.w"
         return [f"{result} = call {full} @{name}({operands})"]
 
+    @property
+    def addition(self) -> str:
+        """The instruction that adds sums."""
+        return "fadd" if self.is_real else "add"
+
+    @property
+    def _sum(self) -> str:
+        """The type of a sum, which operands are read as, too."""
+        return "float" if self.is_real else "i32"
+
     def _parts(self, lanes: int) -> str:
         """The type of a vector of factors."""
+        if self.is_real:
+            return with_lanes("bfloat", 2 * lanes)
         return with_lanes(f"i{32 // self.count}", lanes * self.count)
 
     def _name(self, lanes: int) -> str:
@@ -125,6 +145,8 @@ class Words:
                 return f"llvm.x86.avx512.{self.instruction}.{32 * lanes}"
             case "pmaddwd":
                 return f"llvm.x86.{_PAIRS[lanes]}"
+            case "vdpbf16ps":
+                return f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
         return f"llvm.aarch64.neon.{self.instruction}.v4i32.v16i8"
 
 
@@ -161,6 +183,16 @@ def choose_matrices(a: Range, b: Range, target: Target) -> Words | None:
     if None in kinds:
         return None
     return Words(_OF_MATRICES["".join(map(str, kinds))])
+
+
+def choose_numbers(target: Target, matrices: bool) -> Words | None:
+    """How numbers of bfloat16 are multiplied, as `matrices` or not; None if no instruction does it,
+    or if tiny ones are not to be lost."""
+    if not target.in_parts:
+        return None
+    if matrices:
+        return Words("tdpbf16ps") if target.matrices else None
+    return Words("vdpbf16ps") if target.long and target.has("avx512bf16") else None
 
 
 def _kind(bounds: Range) -> str | None:
