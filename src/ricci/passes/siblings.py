@@ -14,9 +14,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import cast
 
+from ..dtypes import DType
 from ..ir import shapes
 from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
-from ..ir.nodes import ONE, Access, Const, Expr, Index, Tensor
+from ..ir.nodes import ONE, Access, Cast, Const, Expr, Index, Tensor
 from ..ir.rewrite import Replaceable, accesses, free_indices, has_guard, rebuild, substitute, walk
 from ..records import dataclass, replace
 from .epilogues import MOST_NODES, MOST_TENSORS, made_of_both
@@ -123,6 +124,16 @@ def has_reuse(kernel: Reduce) -> bool:
     if not any(_is_everywhere(a, kernel) for a in accesses(*kernel.values)):
         return bool(kernel.values)
     return kernel.op == "add" and any(map(_is_mixed, kernel.values))
+
+
+def is_of_pairs(kernel: Reduce) -> bool:
+    """Whether a reduction is a sum of products of two numbers of bfloat16, held in float32."""
+    if kernel.op != "add" or len(kernel.values) != 1 or kernel.values[0].dtype is not DType.FLOAT32:
+        return False
+    found = list(factors_of(kernel.values[0]))
+    return len(found) == 2 and all(
+        isinstance(f, Cast) and f.operand.dtype is DType.BFLOAT16 for f in found
+    )
 
 
 def _is_mixed(value: Expr) -> bool:

@@ -62,6 +62,9 @@ class Builder:
         self.declarations: set[str] = set()
         self.scales = False
         """Whether the processor has an instruction for products with powers of two (AVX-512)."""
+        self.rounds = False
+        """Whether an instruction may round to bfloat16 that takes subnormal numbers for zero (as
+        products of such numbers do)."""
         self.root = Scope(None, True)
         self.scope = self.root
         self.block = "entry"

@@ -175,6 +175,8 @@ def _write(
         "noinline",
     )
     frame.builder.scales = outside.scales
+    words, target = plan.form.words, frame.target
+    frame.builder.rounds = words is not None and words.is_real and bool(target and target.rounds)
     writer = _Writer(frame, plan, strides, *counts, run, turns)
     if past:
         fences, frame.fences = frame.fences, False

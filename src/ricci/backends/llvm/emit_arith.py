@@ -339,6 +339,10 @@ def truncated(b: Builder, a: str, source: DType, target: DType, lanes: int) -> s
     return b.pure(f"trunc {wide} {number} to {vector_type(target, lanes)}", number)
 
 
+_ROUNDED = (8, 16)
+"""The lengths of vectors that instructions round."""
+
+
 def _cast_bfloat16(b: Builder, a: str, source: DType, target: DType, lanes: int) -> str:
     """From or to the upper half of a float32; what is added rounds to the nearest, or even, one."""
     single = vector_type(DType.FLOAT32, lanes)
@@ -358,6 +362,11 @@ def _cast_bfloat16(b: Builder, a: str, source: DType, target: DType, lanes: int)
         return cast(b, cast(b, a, source, DType.FLOAT64, lanes), DType.FLOAT64, target, lanes)
     else:
         a = cast(b, a, source, DType.FLOAT32, lanes)
+    if b.rounds and lanes in _ROUNDED:
+        brief = with_lanes("bfloat", lanes)
+        name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * lanes}"
+        rounded = b.call(brief, name, f"{single} {a}")
+        return b.pure(f"bitcast {brief} {rounded} to {short}", rounded)
     bits = b.pure(f"bitcast {single} {a} to {word}", a)
     top = b.pure(f"lshr {word} {bits}, {whole(16)}", bits)
     last = b.pure(f"and {word} {top}, {whole(1)}", top)

@@ -11,7 +11,7 @@ from .contraction import cycles_of
 from .kernels import Strides, choose
 from .schedule import MatrixWindow
 from .target import Target
-from .words import least_factor
+from .words import choose_numbers, least_factor
 
 _OF_SERVERS = 16 << 20
 """Bytes that are likely to stay in the third cache of processors with matrices in registers, which
@@ -34,4 +34,7 @@ def machine_of(target: Target) -> Machine:
 
     keeps, estimate = (is_whole, takes) if by_matrices else (None, None)
     factor = least_factor(target)
-    return Machine(factor, cache, target.cores, fewer, keeps, estimate, target.on_mesh, target.l2)
+    pairs = choose_numbers(target, matrices=False) is not None
+    return Machine(
+        factor, cache, target.cores, fewer, keeps, estimate, target.on_mesh, target.l2, pairs
+    )

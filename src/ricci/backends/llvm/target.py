@@ -66,6 +66,11 @@ class Target:
         """Whether an instruction multiplies whole vectors with powers of two."""
         return self.has("avx512f")
 
+    @property
+    def rounds(self) -> bool:
+        """Whether instructions round to bfloat16, and multiply such numbers in pairs."""
+        return self.long and self.has("avx512bf16")
+
     def lanes(self, dtype: DType) -> int:
         """Elements of a concrete type in a vector register."""
         return max(1, self.vector_bytes // dtype.numpy().itemsize)

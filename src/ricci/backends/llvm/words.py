@@ -192,7 +192,7 @@ def choose_numbers(target: Target, matrices: bool) -> Words | None:
         return None
     if matrices:
         return Words("tdpbf16ps") if target.matrices else None
-    return Words("vdpbf16ps") if target.long and target.has("avx512bf16") else None
+    return Words("vdpbf16ps") if target.rounds else None
 
 
 def _kind(bounds: Range) -> str | None:
