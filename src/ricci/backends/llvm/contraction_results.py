@@ -235,6 +235,9 @@ class _Writer:
         self.columns = merge(plan.vector.indices, exprs, strides)
         self.across, self.turns = plan.across, turns
         self.count, self.live, self.run = rows, live, run
+        self.by_vectors = turns == 1 and self.b.rounds
+        """Whether all rows are done for a vector of columns, before the next one: what depends on
+        columns alone is read, and made numbers of float32, once."""
         self.known = not rows.startswith("%")
         self.may_be_slow = any(map(_may_be_slow, nodes_through_locals(*self.kernel.results)))
         """Whether results of what was left beyond the sums may take longer than others."""
@@ -252,8 +255,11 @@ class _Writer:
         return pointer if offset == "0" else self.b.pure(text, pointer, offset)
 
     def _write_along(self, given: Places) -> None:
-        """Row by row of the tile, or a few that take turns."""
+        """Row by row of the tile, or a few that take turns; or vector by vector."""
         b, plan = self.b, self.plan
+        if self.by_vectors:
+            self._write_by_vectors(given)
+            return
         with b.loop(0, _number(self.count), self.turns) as loop:
             places = given | decode(b, self.rows, plus(b, "%row", loop.index))
             base = self._element("%c", times(b, loop.index, plan.panel))
@@ -263,6 +269,21 @@ class _Writer:
                 at = self._element(base, str(first))
                 parts = self._parts(self.rows, places, at, plan.panel)
                 walk.write(b, plus(b, "%lane", str(first)), count, self._storing(parts))
+
+    def _write_by_vectors(self, given: Places) -> None:
+        """All rows of the tile for a vector of columns."""
+        b, plan = self.b, self.plan
+        whole = plan.vector.extent % plan.lanes == 0 and not plan.ragged
+        walk = Walk(self.columns, plan.lanes, whole, self.known)
+        for first, count in self._stretches():
+
+            def down(step: Step, first: int = first) -> None:
+                with b.loop(0, _number(self.count)) as loop:
+                    places = given | decode(b, self.rows, plus(b, "%row", loop.index))
+                    base = self._element("%c", times(b, loop.index, plan.panel))
+                    self._store([(places, self._element(base, str(first)))], step)
+
+            walk.write(b, plus(b, "%lane", str(first)), count, down)
 
     def _parts(
         self, space: Space, places: Places, base: str, step: int
