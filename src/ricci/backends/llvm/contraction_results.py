@@ -39,6 +39,7 @@ from .nest_stream import LEAST_PAST, write_either_way
 from .nest_uses import bytes_of, is_far
 from .packing import is_plain
 from .target import LINE
+from .words import may_round
 
 _FAR = 32 << 20
 """Bytes of results that are written past the caches if the program reads them: a part of fewer is
@@ -175,8 +176,7 @@ def _write(
         "noinline",
     )
     frame.builder.scales = outside.scales
-    words, target = plan.form.words, frame.target
-    frame.builder.rounds = words is not None and words.is_real and bool(target and target.rounds)
+    frame.builder.rounds = may_round(plan.form.kernel, frame.target)
     writer = _Writer(frame, plan, strides, *counts, run, turns)
     if past:
         fences, frame.fences = frame.fences, False

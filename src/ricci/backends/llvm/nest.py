@@ -30,6 +30,7 @@ from .nest_turn import TurnNest, plan_turned
 from .schedule import Nest
 from .sizes import likely, product, size_of, sizes_of, times
 from .target import Target
+from .words import may_round
 
 
 def generate(
@@ -123,6 +124,7 @@ def _reduce(
 ) -> KernelCode:
     if _is_empty(kernel.domain):
         return _code(frame, 0, 0.0)
+    frame.builder.rounds = may_round(kernel, target)
     if schedule is None:
         turned = plan_turned(kernel, frame, target)
         if turned is not None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Literal
 
 from ...dtypes import DType
+from ...ir.loops import Reduce
+from ...passes.siblings import is_of_pairs
 from ...records import dataclass, replace
 from .emit_types import with_lanes
 from .target import Target
@@ -193,6 +195,12 @@ def choose_numbers(target: Target, matrices: bool) -> Words | None:
     if matrices:
         return Words("tdpbf16ps") if target.matrices else None
     return Words("vdpbf16ps") if target.rounds else None
+
+
+def may_round(kernel: Reduce, target: Target | None) -> bool:
+    """Whether results of a kernel may be rounded to bfloat16 by an instruction that takes subnormal
+    numbers for zero: those of sums of products of such numbers, which do so, too."""
+    return target is not None and target.rounds and target.in_parts and is_of_pairs(kernel)
 
 
 def _kind(bounds: Range) -> str | None:
