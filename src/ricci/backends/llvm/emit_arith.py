@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from ...dtypes import DType
+import numpy as np
+
+from ...dtypes import BFLOAT16, DType, from_bfloat16
 from . import mathlib, mathlib_exp
 from .builder import Builder
 from .emit_types import (
@@ -49,6 +52,8 @@ def _lanes(type: str) -> int:
 
 def binary(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
     """An operator on two values of one dtype; divisors of integers are not zero."""
+    if dtype is DType.BFLOAT16 and op in ("min", "max"):
+        return _extreme_bfloat16(b, op, x, y, lanes)
     if dtype is DType.BFLOAT16:
         x, y = (cast(b, a, dtype, DType.FLOAT32, lanes) for a in (x, y))
         value = binary(b, op, x, y, DType.FLOAT32, lanes)
@@ -116,6 +121,21 @@ def extreme(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> st
         return best
     lost = b.pure(f"fcmp uno {type} {y}, {y}", y)
     return b.pure(f"select {bits} {lost}, {type} {y}, {type} {best}", lost, y, best)
+
+
+def _extreme_bfloat16(b: Builder, op: str, x: str, y: str, lanes: int) -> str:
+    """The smaller or larger value, or NaN if one is NaN: one of both, so nothing is rounded."""
+    single, short = (vector_type(d, lanes) for d in (DType.FLOAT32, DType.BFLOAT16))
+    bits = with_lanes("i1", lanes)
+    if not x.startswith("%"):
+        x, y = y, x  # as in `extreme`
+    wide = [cast(b, a, DType.BFLOAT16, DType.FLOAT32, lanes) for a in (x, y)]
+    test = b.pure(f"fcmp {'olt' if op == 'max' else 'ogt'} {single} {', '.join(wide)}", *wide)
+    best = b.pure(f"select {bits} {test}, {short} {y}, {short} {x}", test, x, y)
+    if not y.startswith("%") and not math.isnan(_number_of(y)):
+        return best
+    lost = b.pure(f"fcmp uno {single} {wide[1]}, {wide[1]}", wide[1])
+    return b.pure(f"select {bits} {lost}, {short} {y}, {short} {best}", lost, y, best)
 
 
 def extreme_number(b: Builder, op: str, x: str, y: str, dtype: DType, lanes: int) -> str:
@@ -339,6 +359,12 @@ def truncated(b: Builder, a: str, source: DType, target: DType, lanes: int) -> s
     return b.pure(f"trunc {wide} {number} to {vector_type(target, lanes)}", number)
 
 
+def _number_of(text: str) -> float:
+    """The number of bfloat16 that a literal is, of a value or of a vector."""
+    bits = int(text.removeprefix("splat (i16 ").removesuffix(")")) & 0xFFFF
+    return float(from_bfloat16(np.array(bits, np.uint16).view(BFLOAT16)))
+
+
 _ROUNDED = (8, 16)
 """The lengths of vectors that instructions round."""
 
@@ -351,6 +377,9 @@ def _cast_bfloat16(b: Builder, a: str, source: DType, target: DType, lanes: int)
     def whole(value: int) -> str:
         return splat(str(value), "i32", lanes)
 
+    if source is DType.BFLOAT16 and not a.startswith("%"):
+        text = splat(literal(_number_of(a), DType.FLOAT32), "float", lanes)
+        return cast(b, text, DType.FLOAT32, target, lanes)
     if source is DType.BFLOAT16:
         wide = b.pure(f"zext {short} {a} to {word}", a)
         bits = b.pure(f"shl {word} {wide}, {whole(16)}", wide)
