@@ -40,7 +40,7 @@ from .machine import Machine
 from .places import Places, row_major
 from .places import Strides as Steps
 from .rows import Rows, extent, is_known, with_names
-from .siblings import has_reuse, is_of_pairs
+from .siblings import has_reuse
 from .views import Views, root_of
 
 LEAST_BYTES = 256 << 10
@@ -234,8 +234,6 @@ class _Work:
     def is_product(self, kernel: Reduce) -> bool:
         """Whether a kernel is a sum of products by constants that has code of its own."""
         if not is_known(kernel) or not has_reuse(kernel) or not is_sum(kernel):
-            return False
-        if self.machine.pairs and is_of_pairs(kernel):
             return False
         given, others = self.indices_of(kernel)
         summed = given & others & {*kernel.reduced}

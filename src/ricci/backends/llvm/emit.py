@@ -109,9 +109,10 @@ class Frame:
         other.tensors, other.symbols = self.tensors, self.symbols
         return other
 
-    def part(self, name: str) -> Frame:
-        """A function that this one calls: it reads the same table, and its checks are the same."""
-        other = Frame(self._strides, self.target)
+    def part(self, name: str, strides: Strides | None = None) -> Frame:
+        """A function that this one calls: it reads the same table, and its checks are the same. The
+        strides are those of all tensors that it knows, if it knows others."""
+        other = Frame(self._strides if strides is None else strides, self.target)
         arguments = "ptr noalias %table, ptr noalias %scratch, i64 %begin, i64 %end"
         other.builder = Builder(name, arguments, "internal void", "noinline")
         other.builder.scales = self.builder.scales
@@ -136,10 +137,10 @@ class Frame:
 
     def pointer(self, tensor: Tensor) -> str:
         """The first element of a tensor."""
-        if tensor in self.local:
-            return self.entry(-self.local[tensor].number)
         if isinstance(tensor, View):
             tensor = tensor.base
+        if tensor in self.local:
+            return self.entry(-self.local[tensor].number)
         if tensor not in self.tensors:
             self.tensors.append(tensor)
         return self.entry(1 + self.tensors.index(tensor))

@@ -8,7 +8,7 @@ one row, with all results of it that other operands tell apart as columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...ir.loops import Bands, Group, Reduce
 from ...ir.nodes import Index, Tensor
@@ -20,6 +20,7 @@ from .contraction_cost import estimate
 from .contraction_form import Form, find_form
 from .contraction_plan import Plan, plans_of_sides
 from .contraction_space import plus, smax, smin, times
+from .contraction_words import find_words, with_strides, with_views
 from .emit import Frame
 from .emit_access import extent_of
 from .emit_parts import Kept
@@ -27,11 +28,13 @@ from .emit_types import width
 from .group_memory import CLASH, LINE, Room
 from .group_writer import GroupWriter, divided, name_of
 from .kernels import KernelCode, Strides
+from .matrix_choice import may_multiply, ranked_plans
 from .nest_plan import make_plan
 from .nest_reduce import ReduceNest
 from .nest_stream import FENCE, streamed
 from .sizes import likely, row_major, sizes_of
 from .target import Target
+from .words import may_round
 
 LEAST_SIDE = 4
 """Rows and columns of a product that has code of its own."""
@@ -87,24 +90,25 @@ class _Writer(GroupWriter):
 
     def _part(self, number: int) -> str:
         """The functions of a kernel."""
-        frame = self.frame.part(name_of(number))
-        self._tell(frame, number)
         kernel = self.group.kernels[number]
         points = (*self.group.shared, self.bands.rows[number])
-        form = form_of_row(kernel, points, self.strides)
-        if form is None:
+        plan = self._plan(kernel, points)
+        strides = self.strides if plan is None else with_strides(plan.form, self.strides)
+        frame = self.frame.part(name_of(number), strides)
+        self._tell(frame, number)
+        if plan is None:
             text = self._nest(kernel, points, frame)
         else:
-            plan = self._plan(form)
             self.products.add(number)
             self.blocks[number] = plan.blocks // math.prod(map(extent_of, points))
-            text = self._product(number, frame, plan)
+            text = self._product(number, frame, plan, strides)
         self.frame.builder.declarations |= frame.builder.declarations
         return text
 
     def _nest(self, kernel: Reduce, points: Sequence[Index], frame: Frame) -> str:
         inner = replace(kernel, domain=kernel.domain[len(points) :])
         frame.fences = False
+        frame.builder.rounds = may_round(kernel, self.target)
         plan = make_plan(inner, frame, self.target)
         self.work += plan.work * math.prod(map(extent_of, points))
         plan = replace(plan, leading=0, blocks=1, chunks=1)
@@ -115,15 +119,38 @@ class _Writer(GroupWriter):
         frame.builder.line("ret void")
         return frame.builder.text()
 
-    def _plan(self, form: Form) -> Plan:
-        """How a product is done, a row at a time."""
-        plans = [
-            replace(plan, grain=1, asks_ahead=False)
-            for a, b in ((form.left, form.right), (form.right, form.left))
-            for plan in plans_of_sides(form, a, b, self.strides, self.target, self.constant)
-            if not plan.is_streamed
-        ]
-        return min(plans, key=lambda p: estimate(p, self.strides, self.target))
+    def _plan(self, kernel: Reduce, points: Sequence[Index]) -> Plan | None:
+        """How a kernel is done a row at a time; None if it is no product."""
+        words = find_words(kernel, self.strides, self.target)
+        found = find_form(kernel, self.strides) if words is None else words
+        plans = [] if found is None else [*self._by_panels(found, points)]
+        if plans and words is not None:
+            found = find_words(kernel, self.strides, self.target, matrices=True)
+        if plans and found is not None:
+            plans += self._by_matrices(found, points)
+        if not plans:
+            return None
+        return replace(min(plans, key=lambda p: p[0])[1], grain=1, asks_ahead=False)
+
+    def _by_panels(self, form: Form, points: Sequence[Index]) -> Iterator[tuple[float, Plan]]:
+        """Plans of multiply-adds, and when all are done."""
+        row = of_row(form, points)
+        strides, constant = with_strides(form, self.strides), with_views(form, self.constant)
+        target = self.target if form.words is None else form.words.room(self.target)
+        if row is None:
+            return
+        for a, b in ((row.left, row.right), (row.right, row.left))[: 1 if form.words else 2]:
+            for plan in plans_of_sides(row, a, b, strides, target, constant):
+                if not plan.is_streamed:
+                    yield estimate(plan, strides, target) / 2, plan
+
+    def _by_matrices(self, form: Form, points: Sequence[Index]) -> Sequence[tuple[float, Plan]]:
+        """The same of matrices."""
+        row = of_row(form, points)
+        if row is None or not may_multiply(row, self.target):
+            return ()
+        strides, constant = with_strides(form, self.strides), with_views(form, self.constant)
+        return ranked_plans(row, strides, self.target, constant)
 
     # ---------------------------------------------------------------- main
 
@@ -174,11 +201,8 @@ class _Writer(GroupWriter):
             self._call(name_of(number), self.own, loop.index, "0")
 
 
-def form_of_row(kernel: Reduce, points: Sequence[Index], strides: Strides) -> Form | None:
-    """A kernel as a product of matrices at each of some points; None if it is none."""
-    form = find_form(kernel, strides)
-    if form is None:
-        return None
+def of_row(form: Form, points: Sequence[Index]) -> Form | None:
+    """A form as a product of matrices at each of some points; None if it is none."""
     left, right = (
         replace(o, indices=tuple(i for i in o.indices if i not in points))
         for o in (form.left, form.right)

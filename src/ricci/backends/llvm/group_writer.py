@@ -11,6 +11,7 @@ from ...records import dataclass
 from .builder import Builder
 from .contraction_plan import Plan
 from .contraction_sides import Side, block_at, transposing, write_prepare
+from .contraction_words import with_views
 from .contraction_write import ContractionWriter
 from .emit import Frame
 from .emit_parts import FAIL, Kept
@@ -20,6 +21,7 @@ from .group_peaks import known_to, peaks_of, sums_of
 from .group_product import keeps_panels
 from .group_spreads import spreads_of
 from .kernels import KernelCode, Prepare, Strides
+from .matrix_write import MatrixWriter
 from .packing import write_packing
 from .target import Target
 
@@ -87,18 +89,22 @@ class GroupWriter:
         frame.sums = known_to(number, self.sums, kernels)
         frame.spreads = known_to(number, self.spreads, kernels)
 
-    def _product(self, number: int, frame: Frame, plan: Plan) -> str:
-        writer = ContractionWriter(plan, self.strides, frame)
+    def _product(
+        self, number: int, frame: Frame, plan: Plan, strides: Strides | None = None
+    ) -> str:
+        strides = self.strides if strides is None else strides
+        kind = ContractionWriter if plan.matrices is None else MatrixWriter
+        writer = kind(plan, strides, frame)
         self.own_scratch = max(self.own_scratch, writer.scratch)
         self.work += writer.work
         text = ""
         for side in writer.sides:
             if side.prepared is None:
                 continue
-            if keeps_panels(plan, self.constant):
+            if keeps_panels(plan, with_views(plan.form, self.constant)):
                 text += self._panels(number, side)
             else:
-                self.prepare.append(write_prepare(side, self.strides))
+                self.prepare.append(write_prepare(side, strides))
         text += writer.part()
         return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{name_of(number)}.", text)
 
