@@ -59,7 +59,7 @@ _ALIKE_FITTED = 0.9
 their estimate in the middle, panels 1.13 times; 0.8 to 0.9 chose best of 381 others."""
 _WORDS_PACKED = 1.2
 """How many times as long as estimated it takes if words of small integers are packed."""
-_WINDOW_OF_WORDS = 0.95
+_WINDOW_OF_WORDS = 0.85
 """How much of what panels of small integers are estimated to take windows by matrices may take: of
 49 rows panels take 0.67 of their estimate, windows 0.86."""
 _SHARING = 1.3
