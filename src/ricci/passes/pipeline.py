@@ -46,6 +46,7 @@ from .specialise import specialise
 from .state import update_in_place
 from .strided import copy_strided
 from .views import Views, root_of
+from .wide import hold_in_float32
 
 
 @uncollected()
@@ -145,6 +146,7 @@ def _program(
         kept += moved.constants
         constant |= {*moved.constants}
         ports |= {*moved.constants}
+        late = hold_in_float32(late)
         late = sums_in_place(late, ports | lowered.changing, views)
         strides = _layouts(late, lowered, constant, ports)
         late, arranged = arrange_constants(late, lowered.places.strides_of_all(strides), constant)
@@ -171,6 +173,8 @@ def _program(
         lowered = replace(lowered, places=narrowed)
         views = lowered.views
         late = mark_leaving(late, _outputs(graph)[: len(_outputs(graph)) - states], views)
+    else:
+        late = hold_in_float32(late)
     if items is not None:
         late = [*items.loop(late)]
     blocks: dict[Kind, Sequence[Tensor]] = {

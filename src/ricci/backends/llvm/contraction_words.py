@@ -108,7 +108,7 @@ def with_strides(form: Form, strides: Strides) -> Strides:
         count = width(view.dtype) // width(view.base.dtype)
         steps = [n for n in strides.get(view.base, ()) if isinstance(n, int)]
         if steps:
-            found[view] = tuple(max(n // count, 1) for n in steps)
+            found[view] = tuple(n // count or min(n, 1) for n in steps)
     return {**strides, **found} if found else strides
 
 
