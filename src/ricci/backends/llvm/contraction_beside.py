@@ -35,6 +35,8 @@ _SHORT_WINDOW, _SHORT_FEW, _SHORT_END = 1.5, 1.5, 15.0
 _SHORT_PACKED, _SHORT_RUN, _SHORT_COLUMN = 0.36, 32.0, 6.0
 """Half cycles that panels take more there: for each element that is packed, for each end of a
 run of them, and for each vector of columns that is read in place."""
+_WIDENED = 1.5
+"""Half cycles more for each vector of 16 bits that is made one of float32."""
 
 
 def is_fitted(plan: Plan, target: Target) -> bool:
@@ -91,7 +93,7 @@ def _plain(plan: Plan, strides: Strides, target: Target) -> float:
     side, other, source = plan.broadcast, plan.vector, plan.broadcast_source
     if not plan.across:
         side, other, source = other, side, plan.vector_source
-    access, bytes_of = side.access, plan.form.dtype.numpy().itemsize
+    access, bytes_of = side.stored, plan.form.dtype.numpy().itemsize
     run, reused = result_run(plan, strides), side.extent
     turn = 4.5  # per vector and k, if it has to be collected from memory
     if access is not None:
@@ -113,6 +115,8 @@ def _plain(plan: Plan, strides: Strides, target: Target) -> float:
             turn = 1.25 + 0.4 / rows
             reused = extent_of(groups[-1][-1])
             run = reused / -(-reused // plan.lanes)
+    if side.loading in ("float16", "bfloat16"):
+        turn += _WIDENED
     read = max(reused, other.extent) * plan.depth.extent * bytes_of
     # read in the order of the result
     turn = turn * target.slower + _from_farther_away(read, target)

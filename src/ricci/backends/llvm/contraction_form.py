@@ -173,14 +173,15 @@ def _conjuncts(expr: Expr) -> Iterator[Expr]:
 
 
 def by_stride(kernel: Reduce, strides: Strides) -> tuple[Index, ...]:
-    """The indices of the domain, those of the target's largest strides first."""
+    """The indices of the domain, those of the target's largest strides first: before them those
+    along which a thread keeps one element."""
     target = kernel.targets[0]
     steps = strides.get(target.tensor) or row_major(sizes_of(target.tensor.shape))
     found: dict[Index, int] = {}
     for subscript, step in zip(target.subscripts, steps, strict=True):
         for index, factor in linear(subscript.index).steps.items():
             found[index] = abs(factor * likely(step))
-    return tuple(sorted(kernel.domain, key=lambda i: -found.get(i, 0)))
+    return tuple(sorted(kernel.domain, key=lambda i: -(found.get(i, 0) or math.inf)))
 
 
 def _splits(

@@ -31,7 +31,7 @@ from ...ir.nodes import (
 )
 from ...ir.rewrite import accesses, free_indices, has_guard, substitute
 from ...records import replace
-from .contraction_form import Form, Operand, by_stride, factors, is_candidate
+from .contraction_form import Form, Operand, by_stride, factors, is_candidate, size
 from .contraction_space import flat_form
 from .emit_access import Range, extent_of, is_within, shape_of
 from .emit_parts import View
@@ -69,18 +69,21 @@ def find_words(
         words = Words("vpdpwssd") if has_guard(left.value) else words
     if words is None or max(left.extent, right.extent) < 2:
         return None
+    own = {*left.indices, *right.indices}
+    batch = tuple(i for i in by_stride(kernel, strides) if i not in own)
+    if words.is_real and min(left.extent, right.extent) < 2 <= size(batch):
+        return None  # of a few vectors each, which other code multiplies as they are
     index = _grouped(kernel, (left.value, right.value), words.count, strides)
     if index is None:
         return None
     inside = Index(index.name, integer(-(-extent_of(index) // words.count)))
-    own = {*left.indices, *right.indices}
     free = None if words.is_real else right if has_guard(right.value) else left
     return Form(
         kernel,
         kernel.values[0].dtype,
         _operand(left, index, inside, words, words.offset, free is left, strides),
         _operand(right, index, inside, words, False, free is right, strides),
-        tuple(i for i in by_stride(kernel, strides) if i not in own),
+        batch,
         tuple(inside if k is index else k for k in kernel.reduced),
         1.0,
         words,
