@@ -15,6 +15,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import ricci
+from ricci.dtypes import to_bfloat16
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
@@ -30,8 +31,8 @@ class Case:
     """One computation; its first result is what is compared."""
 
     inputs: Arrays
-    build: Callable[[int], Call]
-    """A call of ours, for a number of threads."""
+    build: Callable[..., Call]
+    """A call of ours, for a number of threads, and the type of real numbers."""
     module: torch.nn.Module
     onnx: bytes | None
     """None where ONNX has no such operator."""
@@ -47,6 +48,9 @@ class Case:
     """What the ONNX model takes, if not the inputs."""
     different: float = 1e-2
     """A scaled error that no rounding explains."""
+    real: str = "float32"
+    """What all sides compute with: `float32`, or `bfloat16`, in which case arrays here, and those
+    that others are given, have float32."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def graph_case(
     text = graph_text(body, inputs, weights, named, operators)
     return Case(
         inputs,
-        lambda threads: compiled_graph(text, inputs, weights, threads),
+        partial(compiled_graph, text, inputs, weights),
         Function(function, weights),
         None if nodes is None else onnx_model(nodes, inputs, weights, results[0], outputs),
         flops,
@@ -165,10 +169,19 @@ def declarations(arrays: Arrays) -> str:
     )
 
 
-def compiled_graph(text: str, inputs: Arrays, weights: Arrays, threads: int) -> Call:
-    run = ricci.parse(text, "skriptnd").compile(threads=threads)
+def compiled_graph(
+    text: str, inputs: Arrays, weights: Arrays, threads: int, real: str = "float32"
+) -> Call:
+    run = ricci.parse(text, "skriptnd").compile(threads=threads, real=real)
     set_variables(run, weights)
-    return partial(run, *inputs.values())
+    return partial(run, *in_type(inputs, real).values())
+
+
+def in_type(arrays: Arrays, real: str) -> Arrays:
+    """The arrays, with real numbers of a type."""
+    if real != "bfloat16":
+        return arrays
+    return {n: to_bfloat16(a) if a.dtype.kind == "f" else a for n, a in arrays.items()}
 
 
 def set_variables(run: ricci.Executable, weights: Arrays) -> None:

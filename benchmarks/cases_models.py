@@ -12,7 +12,7 @@ from torch import nn
 import ricci
 
 from . import models
-from .cases import Arrays, Call, Case, Row, draw
+from .cases import Arrays, Call, Case, Row, draw, in_type
 
 BATCHES = (1, 8)
 
@@ -42,8 +42,9 @@ def model_case(
     flops: float,
     onnx_inputs: Arrays,
 ) -> Case:
-    def build(threads: int) -> Call:
-        return partial(model.compile(threads=threads), *inputs.values())
+    def build(threads: int, real: str = "float32") -> Call:
+        given = in_type(inputs, real)
+        return partial(model.compile(threads=threads, real=real), *given.values())
 
     return Case(
         inputs,

@@ -6,6 +6,7 @@ can be told so, memory for the results that is used again.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import torch
+
+from ricci.dtypes import BFLOAT16, from_bfloat16
 
 from .cases import Array, Case
 
@@ -35,8 +38,13 @@ class Side:
 
 
 def ours(case: Case, threads: int) -> Side:
-    call = case.build(threads)
-    return Side("ricci", call, lambda: np.asarray(picked(call(), case.pick)))
+    call = case.build(threads, *([case.real] if case.real != "float32" else []))
+
+    def result() -> Array:
+        found = np.asarray(picked(call(), case.pick))
+        return from_bfloat16(found) if found.dtype == BFLOAT16 else found
+
+    return Side("ricci", call, result)
 
 
 def picked(result: Any, index: int = 0) -> Any:
@@ -64,7 +72,7 @@ def onnx_runtime(case: Case, threads: int, like: Array) -> Side:
 
 
 def open_vino(case: Case, threads: int, like: Array) -> Side:
-    """For latency, one stream, float32 throughout, a request that is used again."""
+    """For latency, one stream, a request that is used again; float32 throughout, or bfloat16."""
     core = openvino.Core()
     compiled = core.compile_model(
         core.read_model(case.onnx),
@@ -73,7 +81,7 @@ def open_vino(case: Case, threads: int, like: Array) -> Side:
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[case.real],
         },
     )
     request = compiled.create_infer_request()
@@ -90,7 +98,7 @@ def open_vino(case: Case, threads: int, like: Array) -> Side:
 
 
 def torch_eager(case: Case, threads: int, like: Array) -> Side:
-    return torch_side("PyTorch", case.module, case)
+    return torch_side("PyTorch", module_of(case), case)
 
 
 def torch_compiled(case: Case, threads: int, like: Array) -> Side:
@@ -99,12 +107,25 @@ def torch_compiled(case: Case, threads: int, like: Array) -> Side:
 
     inductor.freezing = True
     torch._dynamo.reset()
-    return torch_side("torch.compile", torch.compile(case.module, dynamic=False), case)
+    return torch_side("torch.compile", torch.compile(module_of(case), dynamic=False), case)
 
 
 def torch_side(name: str, function: Callable[..., Any], case: Case) -> Side:
-    call = partial(function, *(torch.from_numpy(a) for a in case.inputs.values()))
-    return Side(name, call, lambda: picked(call()).detach().numpy())
+    arrays = [torch.from_numpy(a) for a in case.inputs.values()]
+    if case.real == "bfloat16":
+        arrays = [a.bfloat16() if a.is_floating_point() else a for a in arrays]
+    call = partial(function, *arrays)
+
+    def result() -> Array:
+        found = picked(call()).detach()
+        return np.asarray((found.float() if found.dtype == torch.bfloat16 else found).numpy())
+
+    return Side(name, call, result)
+
+
+def module_of(case: Case) -> torch.nn.Module:
+    """The module, in the type that all sides compute with."""
+    return copy.deepcopy(case.module).bfloat16() if case.real == "bfloat16" else case.module
 
 
 PEERS: dict[str, Callable[[Case, int, Array], Side]] = {

@@ -177,11 +177,11 @@ def by_stride(kernel: Reduce, strides: Strides) -> tuple[Index, ...]:
     along which a thread keeps one element."""
     target = kernel.targets[0]
     steps = strides.get(target.tensor) or row_major(sizes_of(target.tensor.shape))
-    found: dict[Index, int] = {}
+    found: dict[Index, float] = {}
     for subscript, step in zip(target.subscripts, steps, strict=True):
         for index, factor in linear(subscript.index).steps.items():
-            found[index] = abs(factor * likely(step))
-    return tuple(sorted(kernel.domain, key=lambda i: -(found.get(i, 0) or math.inf)))
+            found[index] = abs(factor * likely(step)) or math.inf
+    return tuple(sorted(kernel.domain, key=lambda i: -found.get(i, 0)))
 
 
 def _splits(
