@@ -1,109 +1,156 @@
-"""What follows a sum of narrow numbers, in float32 until it is stored.
+"""What a kernel makes of narrow numbers, in float32 until it is stored.
 
-Requires: kernels in their final form. Ensures: what a kernel makes of sums that it holds in
-float32, and stores as `float16` or `bfloat16`, is computed in float32 and rounded once, as if the
-operations that follow the sum were one. Does not: touch kernels that add nothing up, or what is in
-groups.
+Requires: kernels in their final form. Ensures: numbers of `float16` and `bfloat16` that a kernel
+computes are held in float32 until it stores them, so that an expression of several operations is
+rounded once. Does not: touch what is stored between kernels, recurrences, or what functions with
+steps are of and what is made integers.
 
-Example: `bfloat16(total) * scale + offset`, both of bfloat16, becomes
+Example: `bfloat16(total) * scale + offset`, all of bfloat16, becomes
 `bfloat16(total * float32(scale) + float32(offset))`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from ..dtypes import DType, from_bfloat16, to_dtype
-from ..ir.loops import Action, Choose, Reduce, Repeat
-from ..ir.nodes import COMPARISONS, Apply, Binary, Cast, Const, Expr, Local, Select, Unary
+from ..ir.loops import Action, Choose, Group, Reduce, Repeat
+from ..ir.nodes import Access, Apply, Binary, Cast, Const, Expr, Local, Select, Unary
+from ..ir.rewrite import nodes_through_locals
 from ..records import replace
 
 NARROW = (DType.FLOAT16, DType.BFLOAT16)
-_ARITHMETIC = ("add", "sub", "mul", "div", "min", "max")
+_PLAIN = (
+    "add", "sub", "mul", "div", "pow", "min", "max",
+    "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor",
+)  # fmt: skip
+"""Operators whose results are near each other if operands are, or tell of these."""
 _STEPS = (
     "sign", "round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "logb", "nextafter",
 )  # fmt: skip
 """Functions whose results may be far from each other if arguments are not the same."""
+_EXACT = ("min", "max")
+"""Operators whose results are narrow if operands are."""
 
 
 def hold_in_float32(actions: Sequence[Action]) -> list[Action]:
-    """The actions, with such results."""
-    out: list[Action] = []
-    for action in actions:
-        match action:
-            case Repeat():
-                before, body = map(tuple, map(hold_in_float32, (action.before, action.body)))
-                action = replace(action, before=before, body=body)
-            case Choose():
-                then, other = map(tuple, map(hold_in_float32, (action.then, action.otherwise)))
-                action = replace(action, then=then, otherwise=other)
-            case Reduce() if _holds_sums(action):
-                action = _held(action)
-        out.append(action)
-    return out
+    """The actions, whose kernels round what they store."""
+    return [_held(a) for a in actions]
 
 
-def _holds_sums(kernel: Reduce) -> bool:
-    """Whether sums of a kernel are wider than what is made of them."""
-    return (
-        kernel.op == "add"
-        and bool(kernel.reduced)
-        and all(a.dtype is DType.FLOAT32 for a in kernel.accumulators)
-        and all(r.dtype in NARROW for r in kernel.results)
+def _held(action: Action) -> Action:
+    match action:
+        case Repeat():
+            before, body = map(tuple, map(hold_in_float32, (action.before, action.body)))
+            return replace(action, before=before, body=body)
+        case Choose():
+            then, other = map(tuple, map(hold_in_float32, (action.then, action.otherwise)))
+            return replace(action, then=then, otherwise=other)
+        case Group():
+            return replace(action, kernels=tuple(map(hold, action.kernels)))
+        case Reduce():
+            return hold(action)
+    return action
+
+
+def hold(kernel: Reduce) -> Reduce:
+    """A kernel that rounds what it stores."""
+    if kernel.op == "update" or not _rounds_between(kernel):
+        return kernel
+    wide = _Wide()
+    initial = tuple(map(wide.of, kernel.initial))
+    accumulators = []
+    for old, value in zip(kernel.accumulators, initial, strict=True):
+        accumulators.append(old if old.value is value else Local(old.name, value))
+        wide.known[id(old)] = old, accumulators[-1]
+    return replace(
+        kernel,
+        initial=initial,
+        values=tuple(map(wide.of, kernel.values)),
+        accumulators=tuple(accumulators),
+        results=tuple(Cast(r.dtype, wide.of(r)) if _is_narrow(r) else r for r in kernel.results),
+        locals=tuple(cast(Local, wide.now(x)) for x in kernel.locals),
     )
 
 
-def _held(kernel: Reduce) -> Reduce:
-    wide = _Wide()
-    for local in kernel.accumulators:
-        wide.known[id(local)] = local
-    results = tuple(Cast(r.dtype, wide.of(r)) for r in kernel.results)
-    return replace(kernel, results=results)
+def _rounds_between(kernel: Reduce) -> bool:
+    """Whether more is rounded in a kernel than what it stores."""
+    found = nodes_through_locals(*kernel.initial, *kernel.values, *kernel.results)
+    return len({id(x) for x in found if _is_rounded(x)}) > len(kernel.targets)
+
+
+def _is_rounded(expr: Expr) -> bool:
+    """Whether an operation has a narrow result that others than that are near."""
+    if not _is_narrow(expr):
+        return False
+    match expr:
+        case Binary(op=op):
+            return op not in _EXACT
+        case Cast(operand=operand):
+            return not _is_narrow(operand)
+        case Apply():
+            return True
+    return False
+
+
+def _is_narrow(expr: Expr) -> bool:
+    return expr.dtype in NARROW
 
 
 class _Wide:
-    """Expressions of narrow numbers as those of float32."""
+    """Expressions with numbers of float32 for narrow ones."""
 
     def __init__(self) -> None:
-        self.known: dict[int, Expr] = {}
-        """By the identity of what they were."""
+        self.known: dict[int, tuple[Expr, Expr]] = {}
+        """What expressions were, and are, by their identity."""
+
+    def now(self, expr: Expr) -> Expr:
+        """What an expression is, if it was met, else itself."""
+        return self.known.get(id(expr), (expr, expr))[1]
 
     def of(self, expr: Expr) -> Expr:
-        """An expression without the roundings in it; of a type that is not narrow, the same but for
-        what is compared."""
+        """An expression in which nothing is rounded that is not made an integer; itself if there
+        is nothing to change."""
         if id(expr) not in self.known:
-            self.known[id(expr)] = self._of(expr)
-        return self.known[id(expr)]
+            self.known[id(expr)] = expr, self._of(expr)
+        return self.now(expr)
 
     def _of(self, expr: Expr) -> Expr:
         match expr:
-            case Select(condition, then, otherwise) if expr.dtype in NARROW:
-                return Select(self.of(condition), self.of(then), self.of(otherwise))
-            case Binary(op=op, lhs=lhs, rhs=rhs) if op in COMPARISONS or expr.dtype is DType.BOOL:
-                return Binary(op, self.of(lhs), self.of(rhs))
-            case Unary(op="not", operand=operand):
-                return Unary("not", self.of(operand))
-        if expr.dtype not in NARROW:
-            return expr
-        match expr:
-            case Const(value=value):
+            case Cast(dtype=DType.FLOAT32, operand=operand) if _is_narrow(operand):
+                return expr if isinstance(operand, Access) else self.of(operand)
+            case Cast(operand=operand) if _is_narrow(expr):
+                is_single = operand.dtype is DType.FLOAT32
+                return self.of(operand) if is_single else Cast(DType.FLOAT32, expr)
+            case Const(value=value) if _is_narrow(expr):
                 return Const(_rounded(float(value), expr.dtype), DType.FLOAT32)
-            case Binary(op=op, lhs=lhs, rhs=rhs) if op in _ARITHMETIC:
-                return Binary(op, self.of(lhs), self.of(rhs))
-            case Unary(op="neg", operand=operand):
-                return Unary("neg", self.of(operand))
-            case Apply(function, arguments) if function not in _STEPS:
-                return Apply(function, tuple(map(self.of, arguments)))
             case Local(name=name, value=value):
-                return Local(name, self.of(value))
-            case Cast(operand=operand) if operand.dtype is DType.FLOAT32:
-                return operand
-        return Cast(DType.FLOAT32, expr)
+                found = self.of(value)
+                return expr if found is value else Local(name, found)
+            case Binary(op=op, lhs=lhs, rhs=rhs) if op in _PLAIN:
+                parts = self._parts(lhs, rhs)
+                return expr if parts is None else Binary(op, *parts)
+            case Unary(op=op, operand=operand):
+                parts = self._parts(operand)
+                return expr if parts is None else Unary(op, *parts)
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                parts = self._parts(condition, then, otherwise)
+                return expr if parts is None else Select(*parts)
+            case Apply(function=function, arguments=arguments) if function not in _STEPS:
+                parts = self._parts(*arguments)
+                return expr if parts is None else Apply(function, tuple(parts))
+        return Cast(DType.FLOAT32, expr) if _is_narrow(expr) else expr
+
+    def _parts(self, *parts: Expr) -> list[Expr] | None:
+        """The parts of an expression; None if they are the same."""
+        found = [self.of(x) for x in parts]
+        return None if all(a is b for a, b in zip(found, parts, strict=True)) else found
 
 
 def _rounded(value: float, dtype: DType) -> float:
     """The nearest number of a narrow type."""
     found = to_dtype(np.array(value), dtype.numpy())
-    return float(from_bfloat16(found) if dtype is DType.BFLOAT16 else found)
+    return float((from_bfloat16(found) if dtype is DType.BFLOAT16 else found).item())
