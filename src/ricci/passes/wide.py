@@ -21,6 +21,7 @@ from ..ir.loops import Action, Choose, Group, Reduce, Repeat
 from ..ir.nodes import Access, Apply, Binary, Cast, Const, Expr, Local, Select, Unary
 from ..ir.rewrite import nodes_through_locals
 from ..records import replace
+from .fuse import map_expressions
 
 NARROW = (DType.FLOAT16, DType.BFLOAT16)
 _PLAIN = (
@@ -50,10 +51,35 @@ def _held(action: Action) -> Action:
             then, other = map(tuple, map(hold_in_float32, (action.then, action.otherwise)))
             return replace(action, then=then, otherwise=other)
         case Group():
-            return replace(action, kernels=tuple(map(hold, action.kernels)))
+            return _group(action)
         case Reduce():
             return hold(action)
     return action
+
+
+def _group(group: Group) -> Group:
+    """A group of such kernels, whose threads keep rows of float32."""
+    kept = {
+        t: replace(t, dtype=DType.FLOAT32) if t.dtype in NARROW and t.data is None else t
+        for t in group.local
+    }
+
+    def node(expr: Expr) -> Expr:
+        found = kept.get(expr.tensor) if isinstance(expr, Access) else None
+        if not isinstance(expr, Access) or found is None or found is expr.tensor:
+            return expr
+        return Cast(expr.dtype, replace(expr, tensor=found))
+
+    kernels = []
+    for kernel in group.kernels:
+        found = map_expressions(kernel, node)
+        targets = tuple(replace(t, tensor=kept.get(t.tensor, t.tensor)) for t in found.targets)
+        results = tuple(
+            r if r.dtype is t.dtype else Cast(t.dtype, r)
+            for t, r in zip(targets, found.results, strict=True)
+        )
+        kernels.append(hold(replace(found, targets=targets, results=results)))
+    return replace(group, kernels=tuple(kernels), local=tuple(kept.values()))
 
 
 def hold(kernel: Reduce) -> Reduce:
@@ -71,7 +97,9 @@ def hold(kernel: Reduce) -> Reduce:
         initial=initial,
         values=tuple(map(wide.of, kernel.values)),
         accumulators=tuple(accumulators),
-        results=tuple(Cast(r.dtype, wide.of(r)) if _is_narrow(r) else r for r in kernel.results),
+        results=tuple(
+            Cast(r.dtype, wide.of(r)) if _is_narrow(r) else wide.of(r) for r in kernel.results
+        ),
         locals=tuple(cast(Local, wide.now(x)) for x in kernel.locals),
     )
 
