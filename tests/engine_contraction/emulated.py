@@ -1,4 +1,5 @@
-"""Matrices in registers for machines that have none: the instructions as functions.
+"""Matrices in registers for machines that have none: the instructions as functions; and those that
+multiply pairs of bfloat16, and round to it.
 
 They do what the manual of the processor says: sums of pairs of products are added to each other
 first, then to what there is; numbers that are not normal count as zero, as factors and as results.
@@ -13,7 +14,9 @@ from ricci.backends.llvm.builder import Builder
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.matrix import LANES, LINE_OF_MATRIX, MATRIX
 
-_NAMED = re.compile(r"@llvm\.x86\.(ldtilecfg|tile\w+|tdp\w+)\(")
+_NAMED = re.compile(
+    r"@llvm\.x86\.(ldtilecfg|tile\w+|tdp\w+|avx512bf16\.(?:dpbf16ps|cvtneps2bf16)\.\d+)\("
+)
 _OWN = "kernel.emulated"
 _STATE = f"@{_OWN}.state"
 _CONFIGURATION = f"@{_OWN}.configuration"
@@ -54,6 +57,10 @@ def _function(name: str) -> str:
         case "tileloadd64" | "tilestored64":
             b = _begin(name, "i8 %t, ptr %at, i64 %apart")
             _move(b, name == "tileloadd64")
+        case _ if name.startswith("avx512bf16.dpbf16ps"):
+            return _pairs(name)
+        case _ if name.startswith("avx512bf16"):
+            return _rounded(name)
         case _:
             b = _begin(name, "i8 %c, i8 %a, i8 %b")
             _multiply(b, name)
@@ -63,6 +70,45 @@ def _function(name: str) -> str:
 
 def _begin(name: str, parameters: str) -> Builder:
     return Builder(f"{_OWN}.{name}", parameters, "internal void", "noinline")
+
+
+def _pairs(name: str) -> str:
+    """Products are exact; the one of the higher halves is added first."""
+    lanes = int(name.rpartition(".")[2]) // 32
+    wide, words, brief = f"<{lanes} x float>", f"<{lanes} x i32>", f"<{2 * lanes} x bfloat>"
+    b = Builder(
+        f"{_OWN}.{name}", f"{wide} %s, {brief} %a, {brief} %b", f"internal {wide}", "noinline"
+    )
+    total = "%s"
+    for shift in (0, 16):
+        factors = []
+        for pair in "ab":
+            bits = b.op(f"bitcast {brief} %{pair} to {words}")
+            moved = b.op(f"shl {words} {bits}, splat (i32 {shift})")
+            half = b.op(f"and {words} {moved}, splat (i32 -65536)")
+            factors.append(_normal(b, b.op(f"bitcast {words} {half} to {wide}"), lanes))
+        product = b.op(f"fmul {wide} {factors[0]}, {factors[1]}")
+        total = _normal(b, b.op(f"fadd {wide} {total}, {product}"), lanes)
+    b.line(f"ret {wide} {total}")
+    return b.text()
+
+
+def _rounded(name: str) -> str:
+    """The nearest number, or the even one of two; what is no number becomes a quiet one."""
+    lanes = int(name.rpartition(".")[2]) // 32
+    wide, words, brief = f"<{lanes} x float>", f"<{lanes} x i32>", f"<{lanes} x bfloat>"
+    b = Builder(f"{_OWN}.{name}", f"{wide} %x", f"internal {brief}", "noinline")
+    bits = b.op(f"bitcast {wide} {_normal(b, '%x', lanes)} to {words}")
+    top = b.op(f"lshr {words} {bits}, splat (i32 16)")
+    odd = b.op(f"and {words} {top}, splat (i32 1)")
+    up = b.op(f"add {words} {b.op(f'add {words} {bits}, splat (i32 32767)')}, {odd}")
+    near = b.op(f"lshr {words} {up}, splat (i32 16)")
+    quiet = b.op(f"or {words} {top}, splat (i32 64)")
+    lost = b.op(f"fcmp uno {wide} %x, %x")
+    chosen = b.op(f"select <{lanes} x i1> {lost}, {words} {quiet}, {words} {near}")
+    short = b.op(f"trunc {words} {chosen} to <{lanes} x i16>")
+    b.line(f"ret {brief} {b.op(f'bitcast <{lanes} x i16> {short} to {brief}')}")
+    return b.text()
 
 
 def _matrix(b: Builder, number: str) -> str:
@@ -136,12 +182,17 @@ def _reals(b: Builder, x: str, y: str, sums: list[str]) -> list[str]:
     return found
 
 
-def _normal(b: Builder, value: str) -> str:
-    """The number, or zero if it is not normal."""
-    bits = b.op(f"bitcast float {value} to i32")
-    exponent = b.op(f"and i32 {bits}, 2139095040")
-    small = b.op(f"icmp eq i32 {exponent}, 0")
-    return b.op(f"select i1 {small}, float 0.0, float {value}")
+def _normal(b: Builder, value: str, lanes: int = 1) -> str:
+    """The numbers, or zero where they are not normal."""
+    one = lanes == 1
+    number, word, bit = (k if one else f"<{lanes} x {k}>" for k in ("float", "i32", "i1"))
+    most, none, zero = (
+        v if one else f"splat ({k} {v})"
+        for k, v in (("i32", "2139095040"), ("i32", "0"), ("float", "0.0"))
+    )
+    exponent = b.op(f"and {word} {b.op(f'bitcast {number} {value} to {word}')}, {most}")
+    small = b.op(f"icmp eq {word} {exponent}, {none}")
+    return b.op(f"select {bit} {small}, {number} {zero}, {number} {value}")
 
 
 def _integers(b: Builder, x: str, y: str, total: str, name: str) -> str:
