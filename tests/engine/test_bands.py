@@ -352,6 +352,33 @@ def test_numbers_of_other_types(real: str, anything: list[Group]) -> None:
     assert np.abs(got.astype(np.float64) - want).max() <= error * np.abs(want).max()
 
 
+@pytest.mark.parametrize("target", runnable_targets())
+def test_pairs_of_several_images(target: str, anything: list[Group]) -> None:
+    """A thread keeps rows of one image, whose strides are none along others."""
+    case = Case((3, 24, 40, 40), 96, stride=2)
+    want = expected(case)
+    got = model_of(case).compile(threads=2, real="bfloat16", target=target)(input_of(case))
+    assert anything
+    assert np.abs(got.astype(np.float64) - want).max() <= 3e-2 * np.abs(want).max()
+
+
+@pytest.mark.parametrize(
+    ("target", "pattern"),
+    [
+        ("x86-64-v4-amx", r"@k\w+\.part0\.matrices\.16\.\d+x2"),
+        ("x86-64-v4-bf16", r"avx512bf16\.dpbf16ps\.512"),
+    ],
+)
+@pytest.mark.parametrize("items", [1, 3])
+def test_products_of_pairs(target: str, pattern: str, items: int, anything: list[Group]) -> None:
+    """Whose columns are the channels, however many images there are."""
+    model = model_of(Case((items, 32, 40, 40), 96))
+    text = model.show("llvm", target=target, real="bfloat16")
+    assert anything
+    assert re.search(pattern, text)
+    assert "part0.pack.columns" not in text
+
+
 def test_what_is_not_a_number_stays_where_it_is_read(anything: list[Group]) -> None:
     case = Case((1, 16, 16, 12), 64)
     x = input_of(case)
