@@ -379,6 +379,43 @@ def test_products_of_pairs(target: str, pattern: str, items: int, anything: list
     assert "part0.pack.columns" not in text
 
 
+@pytest.mark.parametrize("target", runnable_targets())
+def test_products_of_bytes(target: str, anything: list[Group]) -> None:
+    """Exact, as scales are powers of two."""
+    rng = np.random.default_rng(5)
+    shapes = {"w": (96, 24, 1, 1), "d": (96, 1, 3, 3), "v": (40, 96, 1, 1)}
+    plain = "quant.zero_point_linear_quantize{zero_point=0, scale="
+    model = ricci.parse(
+        f"""import nn, quant;
+        graph G {{
+            @input {{ x: real[2, 24, 19, 22]; }}
+            @output {{ y: real[2, 40, 10, 11]; }}
+            @variable {{ {" ".join(f"{n}: real{list(s)};" for n, s in shapes.items())} }}
+            @compose {{
+                a0 = nn.conv{{padding=0}}(x, w); a = nn.relu(a0);
+                b0 = nn.conv{{stride=2, padding=1, groups=96}}(a, d); b = nn.relu(b0);
+                y = nn.conv{{padding=0}}(b, v);
+            }}
+            @quantize {{
+                x: {plain}0.03125, bits=8}};
+                a: {plain}0.0625, bits=8, signed=false}};
+                b: {plain}0.0625, bits=8, signed=false}};
+                w: {plain}0.015625, bits=8, symmetric=true}};
+                d: {plain}0.015625, bits=8, symmetric=true}};
+                v: {plain}0.015625, bits=8, symmetric=true}};
+            }}
+        }}""",
+        "skriptnd",
+    )
+    for name, shape in shapes.items():
+        model.variables[f"main.G.{name}"] = rng.uniform(-1, 1, shape).astype(np.float32)
+    x = rng.uniform(-3, 3, (2, 24, 19, 22)).astype(np.float32)
+    got = model.compile(threads=2, target=target, quantize=True)(x)
+    assert anything
+    want = model.compile("interpreter", quantize=True)(x)
+    np.testing.assert_array_equal(got, want)
+
+
 def test_what_is_not_a_number_stays_where_it_is_read(anything: list[Group]) -> None:
     case = Case((1, 16, 16, 12), 64)
     x = input_of(case)

@@ -204,6 +204,28 @@ def test_channels_that_fill_no_words() -> None:
     check(case, by_vectors(case), VECTORS, arrays)
 
 
+def test_strides_of_what_words_are_made_of() -> None:
+    """Rows side by side in memory: words are put together from elements that are apart."""
+    m, n, k = 33, 40, 38
+    case = product(m, n, k, right=True)
+    a = case.inputs[0]
+    strides = {a: (1, m)}
+    arrays = numbers(case, 7)
+    expected = wanted(case, arrays)
+    arrays[a] = np.ascontiguousarray(arrays[a].T).reshape(m, k)
+    for target, matrices in ((AMX, True), (VECTORS, False)):
+        form = find_words(case.kernel, strides, target, matrices)
+        assert form is not None
+        given = with_strides(form, strides), target, with_views(form, case.constant)
+        plan = ranked_plans(form, *given)[0][1] if matrices else make_plan(form, *given)
+        schedule = schedule_of(plan)
+        assert isinstance(schedule, Contraction | Matrices)
+        code = follow(case.kernel, schedule, strides, target, case.constant)
+        assert "bf16ps" in code.text
+        for found in natives(code, case, arrays, target):
+            np.testing.assert_allclose(found, expected, 1e-6, 1e-5)
+
+
 def test_infinities_and_what_is_no_number() -> None:
     """Where they are read, and nowhere else; of a word that is not full, too."""
     case = product(20, 40, 35, False, True)
@@ -226,14 +248,15 @@ def test_what_is_chosen() -> None:
     assert find_words(product(1, 64, 64).kernel, {}, AMX) is not None
 
 
-def depthwise(channels: int, size: int) -> Case:
+def depthwise(channels: int, size: int, pad: int) -> Case:
     """Three by three neighbours of each channel, which lie side by side."""
     c, y, x = index("c", channels), index("y", size), index("x", size)
     p, q = index("p", 3), index("q", 3)
-    image = tensor("x", size, size, channels, dtype=DType.BFLOAT16)
+    wide = size + 2 - 2 * pad
+    image = tensor("x", wide, wide, channels, dtype=DType.BFLOAT16)
     weight = tensor("w", channels, 3, 3, dtype=DType.BFLOAT16)
     places = [
-        Subscript(binary("sub", binary("add", own, inside), 1), Skip())
+        Subscript(binary("sub", binary("add", own, inside), pad), Skip() if pad else None)
         for own, inside in ((y, p), (x, q))
     ]
     value = binary("mul", single(at(image, *places, c)), single(at(weight, c, p, q)))
@@ -243,9 +266,10 @@ def depthwise(channels: int, size: int) -> Case:
 
 
 @pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("pad", [0, 1])
 @pytest.mark.parametrize("target", [AMX, VECTORS, named("x86-64-v4"), named("x86-64-v3")])
-def test_windows_of_single_channels_are_plain_loops(target: Target, cores: int) -> None:
-    case = depthwise(576, 14)
+def test_windows_of_single_channels_are_plain_loops(target: Target, pad: int, cores: int) -> None:
+    case = depthwise(576, 14, pad)
     assert find_words(case.kernel, {}, target) is None
     assert choose(case.kernel, {}, replace(target, cores=cores), case.constant) is None
 

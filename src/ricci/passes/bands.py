@@ -18,6 +18,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
 
+from ..dtypes import DType
 from ..ir import shapes
 from ..ir.loops import (
     Action,
@@ -34,7 +35,7 @@ from ..ir.loops import (
 from ..ir.nodes import Access, Expr, Index, Skip, Tensor
 from ..ir.rewrite import accesses, free_indices
 from ..records import dataclass, replace
-from .chains import MOST_MOVED, Chain, is_independent, is_sum
+from .chains import MOST_MOVED, REALS, Chain, is_independent, is_sum
 from .fuse import map_expressions
 from .machine import Machine
 from .places import Places, row_major
@@ -43,9 +44,11 @@ from .rows import Rows, extent, is_known, with_names
 from .siblings import has_reuse
 from .views import Views, root_of
 
+TYPES = (*REALS, DType.INT32)
+"""Of the sums of products."""
 LEAST_BYTES = 256 << 10
 """Of what the first kernel makes: less is soon handed over to another core."""
-_ALONE = 0.5
+_ALONE = 0.75
 """How much of a core's own cache it fills, if that core is alone."""
 MOST_TERMS = 128
 """Of its sums: with more, writing and reading them is little."""
@@ -233,7 +236,7 @@ class _Work:
 
     def is_product(self, kernel: Reduce) -> bool:
         """Whether a kernel is a sum of products by constants that has code of its own."""
-        if not is_known(kernel) or not has_reuse(kernel) or not is_sum(kernel):
+        if not is_known(kernel) or not has_reuse(kernel) or not is_sum(kernel, TYPES):
             return False
         given, others = self.indices_of(kernel)
         summed = given & others & {*kernel.reduced}

@@ -33,6 +33,7 @@ MOST_TERMS = 512
 """Of the sums that make an element of a row and take it in: with more, reading it is nothing."""
 LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 8, 16, 8
 """Extents with which there is code for products of blocks of rows."""
+REALS = (DType.FLOAT32, DType.FLOAT64)
 MOST_MOVED = 8
 """Kernels that may come before a group instead of in it."""
 
@@ -164,14 +165,15 @@ def _is_of_rows(kernel: Reduce, shared: Sequence[Index]) -> bool:
     return _size(columns) >= LEAST_COLUMNS
 
 
-def is_sum(kernel: Reduce) -> bool:
-    """Whether a kernel adds up terms, of which guards may leave out some, to one real result."""
+def is_sum(kernel: Reduce, types: Container[DType] = REALS) -> bool:
+    """Whether a kernel adds up terms of some types, of which guards may leave out some, to one
+    result."""
     return (
         kernel.op == "add"
         and len(kernel.targets) == 1
         and kernel.condition is None
         and not kernel.locals
-        and kernel.values[0].dtype in (DType.FLOAT32, DType.FLOAT64)
+        and kernel.values[0].dtype in types
         and not has_guard(*kernel.initial, *kernel.results)
     )
 

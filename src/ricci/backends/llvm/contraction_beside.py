@@ -35,7 +35,7 @@ _SHORT_WINDOW, _SHORT_FEW, _SHORT_END = 1.5, 1.5, 15.0
 _SHORT_PACKED, _SHORT_RUN, _SHORT_COLUMN = 0.36, 32.0, 6.0
 """Half cycles that panels take more there: for each element that is packed, for each end of a
 run of them, and for each vector of columns that is read in place."""
-_WIDENED = 1.5
+_WIDENED = 0.5
 """Half cycles more for each vector of 16 bits that is made one of float32."""
 
 
