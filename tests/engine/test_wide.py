@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import ricci
+from ricci.backends.llvm import emit_arith
+from ricci.backends.llvm.builder import Builder
 from ricci.dtypes import BFLOAT16, DType, from_bfloat16, to_bfloat16
 from ricci.ir.loops import Group, Reduce
 from ricci.ir.nodes import (
@@ -144,6 +146,17 @@ def test_rows_of_groups(real: str) -> None:
         assert (np.abs(got - exact)[there] <= 1.01 * half * exact[there]).all(), target
     (each,) = run(softmax, real, "interpreter", arrays)
     assert not (np.abs(each - exact)[there] <= 1.01 * half * exact[there]).all()
+
+
+def test_extremes_are_chosen_and_not_rounded() -> None:
+    """Beside a literal one comparison is enough, unless that is no number."""
+    for literal, count in (("16576", 0), ("32704", 1)):
+        b = Builder("f", "<16 x i16> %x")
+        text = f"splat (i16 {literal})"
+        emit_arith.binary(b, "min", "%x", text, DType.BFLOAT16, 16)
+        emit_arith.binary(b, "max", text, "%x", DType.BFLOAT16, 16)
+        assert b.text().count("fcmp uno") == count
+        assert "add" not in b.text()
 
 
 def kernel(make: Callable[[Access, Access], Expr]) -> Reduce:
