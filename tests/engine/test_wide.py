@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -189,13 +190,29 @@ def test_locals_are_made_anew_and_what_has_steps_is_not_touched() -> None:
         return Binary("add", Binary("sub", shared, y), steps)
 
     given = kernel(make)
-    (value,) = hold(given).initial
+    first = given.initial[0]
+    assert isinstance(first, Binary)
+    assert isinstance(first.lhs, Binary)
+    shared = first.lhs.lhs
+    assert isinstance(shared, Local)
+    held = hold(replace(given, locals=(shared,)))
+    (value,) = held.initial
     assert isinstance(value, Binary)
     assert isinstance(value.lhs, Binary)
+    assert held.locals == (value.lhs.lhs,)
     assert isinstance(value.lhs.lhs, Local)
     assert value.lhs.lhs.dtype is DType.FLOAT32
     assert isinstance(value.rhs, Cast)
-    assert value.rhs.operand is given.initial[0].rhs  # as it was
+    assert value.rhs.operand is first.rhs  # as it was
+
+
+def test_literals_are_those_of_the_type_and_recurrences_stay() -> None:
+    given = kernel(lambda x, y: Binary("add", Binary("mul", x, y), Const(0.1, DType.BFLOAT16)))
+    (value,) = hold(given).initial
+    assert isinstance(value, Binary)
+    assert value.rhs == Const(0.10009765625, DType.FLOAT32)
+    steps = replace(given, op="update", reduced=(Index("k", integer(4)),))
+    assert hold(steps) is steps
 
 
 def test_threads_keep_rows_of_float32() -> None:
