@@ -229,5 +229,7 @@ def test_threads_keep_rows_of_float32() -> None:
     (row,) = held.local
     assert row.dtype is DType.FLOAT32
     assert held.kernels[0].targets[0].tensor is row
+    assert isinstance(held.kernels[0].accumulators[0].value, Binary)
+    assert held.kernels[0].accumulators[0].dtype is DType.FLOAT32  # not rounded in between
     assert held.kernels[1].targets[0].dtype is DType.BFLOAT16
     assert held.kernels[1].results[0].dtype is DType.BFLOAT16

@@ -59,10 +59,7 @@ def _held(action: Action) -> Action:
 
 def _group(group: Group) -> Group:
     """A group of such kernels, whose threads keep rows of float32."""
-    kept = {
-        t: replace(t, dtype=DType.FLOAT32) if t.dtype in NARROW and t.data is None else t
-        for t in group.local
-    }
+    kept = {t: replace(t, dtype=DType.FLOAT32) if t.dtype in NARROW else t for t in group.local}
 
     def node(expr: Expr) -> Expr:
         found = kept.get(expr.tensor) if isinstance(expr, Access) else None
@@ -107,7 +104,8 @@ def hold(kernel: Reduce) -> Reduce:
 def _rounds_between(kernel: Reduce) -> bool:
     """Whether more is rounded in a kernel than what it stores."""
     found = nodes_through_locals(*kernel.initial, *kernel.values, *kernel.results)
-    return len({id(x) for x in found if _is_rounded(x)}) > len(kernel.targets)
+    stored = sum(t.dtype is not DType.FLOAT32 for t in kernel.targets)
+    return len({id(x) for x in found if _is_rounded(x)}) > stored
 
 
 def _is_rounded(expr: Expr) -> bool:
