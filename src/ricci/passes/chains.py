@@ -23,7 +23,7 @@ from ..ir.rewrite import accesses, free_indices, has_guard
 from ..records import dataclass, replace
 from .fuse import map_expressions
 from .rows import Rows, extent, is_known
-from .siblings import has_reuse
+from .siblings import has_reuse, is_of_pairs
 from .terms import factors_of
 from .views import Views, root_of
 
@@ -39,13 +39,18 @@ MOST_MOVED = 8
 
 
 def find_chains(
-    kernels: Sequence[Kernel], views: Views, fixed: Container[int], results: Iterable[Tensor]
+    kernels: Sequence[Kernel],
+    views: Views,
+    fixed: Container[int],
+    results: Iterable[Tensor],
+    pairs: bool = False,
 ) -> list[Kernel]:
     """The kernels, in an order that can be run, with chains as groups; `fixed` ones, by identity,
-    are in none."""
+    are in none, and sums of products of pairs, if the processor does such `pairs`, are in none with
+    others."""
     users = Counter(root_of(t, views) for k in kernels for t in tensors_touched(k))
     users.update(root_of(t, views) for t in results)
-    search = _Search(kernels, views, fixed, users)
+    search = _Search(kernels, views, fixed, users, pairs)
     out: list[Kernel] = []
     at = 0
     while at < len(kernels):
@@ -70,6 +75,7 @@ class _Search:
     fixed: Container[int]
     users: Counter[Tensor]
     """How many kernels touch a tensor, and whether it is a result."""
+    pairs: bool = False
 
     def chain(self, start: int) -> Chain | None:
         """The chain that begins with a kernel."""
@@ -105,6 +111,8 @@ class _Search:
         products = [k for k in rows.kernels if has_reuse(k)]
         if not all(_is_of_rows(k, rows.shared) for k in products):
             return False
+        if self.pairs and len(set(map(is_of_pairs, products))) > 1:
+            return False  # each has code of its own, for blocks of other rows
         first, last = products[0], products[-1]
         long, deep = _columns(first, rows.shared), _size(last.reduced)
         before, after = _size(first.reduced), _columns(last, rows.shared)

@@ -27,7 +27,7 @@ from .chains import find_chains
 from .columns import in_blocks
 from .machine import UNKNOWN, Machine
 from .rows import Rows, extent, is_known
-from .siblings import has_reuse, is_of_pairs
+from .siblings import has_reuse
 from .views import Views, root_of
 
 LEAST_ROW, LONG_ROW, MOST_ROW = 1 << 8, 512 << 10, (6 << 20) + (4 << 10)
@@ -58,8 +58,7 @@ def group_kernels(
     if results is None:
         return _grouped(kernels, views, fixed, frozenset(bound), machine.threads)
     results = list(results)
-    alone = {id(k) for k in kernels if machine.pairs and isinstance(k, Reduce) and is_of_pairs(k)}
-    kernels = find_chains(kernels, views, fixed | alone, results)
+    kernels = find_chains(kernels, views, fixed, results, machine.pairs)
     kernels = _grouped(kernels, views, fixed, frozenset(bound), machine.threads)
     return _with_local_tensors(kernels, views, results)
 

@@ -146,7 +146,7 @@ def _program(
         kept += moved.constants
         constant |= {*moved.constants}
         ports |= {*moved.constants}
-        late = hold_in_float32(late)
+        late = hold_in_float32(late, machine.pairs)
         late = sums_in_place(late, ports | lowered.changing, views)
         strides = _layouts(late, lowered, constant, ports)
         late, arranged = arrange_constants(late, lowered.places.strides_of_all(strides), constant)
@@ -174,7 +174,7 @@ def _program(
         views = lowered.views
         late = mark_leaving(late, _outputs(graph)[: len(_outputs(graph)) - states], views)
     else:
-        late = hold_in_float32(late)
+        late = hold_in_float32(late, machine.pairs)
     if items is not None:
         late = [*items.loop(late)]
     blocks: dict[Kind, Sequence[Tensor]] = {

@@ -16,7 +16,7 @@ from typing import cast
 
 from ..dtypes import DType
 from ..ir import shapes
-from ..ir.loops import Kernel, Reduce, expressions_of, tensors_touched, tensors_written
+from ..ir.loops import Group, Kernel, Reduce, expressions_of, tensors_touched, tensors_written
 from ..ir.nodes import ONE, Access, Cast, Const, Expr, Index, Tensor
 from ..ir.rewrite import Replaceable, accesses, free_indices, has_guard, rebuild, substitute, walk
 from ..records import dataclass, replace
@@ -134,6 +134,13 @@ def is_of_pairs(kernel: Reduce) -> bool:
     return len(found) == 2 and all(
         isinstance(f, Cast) and f.operand.dtype is DType.BFLOAT16 for f in found
     )
+
+
+def factors_of_pairs(group: Group) -> list[Tensor]:
+    """The local tensors of a group that nothing but sums of products of pairs reads."""
+    factors = {id(v) for k in group.kernels if is_of_pairs(k) for v in k.values}
+    read = {a.tensor for a in accesses(*(e for e in expressions_of(group) if id(e) not in factors))}
+    return [t for t in group.local if t not in read]
 
 
 def _is_mixed(value: Expr) -> bool:

@@ -22,6 +22,7 @@ from ..ir.nodes import Access, Apply, Binary, Cast, Const, Expr, Local, Select, 
 from ..ir.rewrite import nodes_through_locals
 from ..records import replace
 from .fuse import map_expressions
+from .siblings import factors_of_pairs
 
 NARROW = (DType.FLOAT16, DType.BFLOAT16)
 _PLAIN = (
@@ -37,29 +38,34 @@ _EXACT = ("min", "max")
 """Operators whose results are narrow if operands are."""
 
 
-def hold_in_float32(actions: Sequence[Action]) -> list[Action]:
-    """The actions, whose kernels round what they store."""
-    return [_held(a) for a in actions]
+def hold_in_float32(actions: Sequence[Action], pairs: bool = False) -> list[Action]:
+    """The actions, whose kernels round what they store; rows of a group that are multiplied two by
+    two stay narrow if the processor does `pairs`."""
+    return [_held(a, pairs) for a in actions]
 
 
-def _held(action: Action) -> Action:
+def _held(action: Action, pairs: bool) -> Action:
+    def held(actions: Sequence[Action]) -> tuple[Action, ...]:
+        return tuple(hold_in_float32(actions, pairs))
+
     match action:
         case Repeat():
-            before, body = map(tuple, map(hold_in_float32, (action.before, action.body)))
-            return replace(action, before=before, body=body)
+            return replace(action, before=held(action.before), body=held(action.body))
         case Choose():
-            then, other = map(tuple, map(hold_in_float32, (action.then, action.otherwise)))
-            return replace(action, then=then, otherwise=other)
+            return replace(action, then=held(action.then), otherwise=held(action.otherwise))
         case Group():
-            return _group(action)
+            return _group(action, pairs)
         case Reduce():
             return hold(action)
     return action
 
 
-def _group(group: Group) -> Group:
-    """A group of such kernels, whose threads keep rows of float32."""
-    kept = {t: replace(t, dtype=DType.FLOAT32) if t.dtype in NARROW else t for t in group.local}
+def _group(group: Group, pairs: bool) -> Group:
+    """A group of such kernels, whose threads keep rows of float32, but for factors of pairs."""
+    wide = {t for t in group.local if t.dtype in NARROW}
+    if pairs:
+        wide -= set(factors_of_pairs(group))
+    kept = {t: replace(t, dtype=DType.FLOAT32) if t in wide else t for t in group.local}
 
     def node(expr: Expr) -> Expr:
         found = kept.get(expr.tensor) if isinstance(expr, Access) else None

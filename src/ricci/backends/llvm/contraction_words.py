@@ -73,20 +73,33 @@ def find_words(
     batch = tuple(i for i in by_stride(kernel, strides) if i not in own)
     if words.is_real and min(left.extent, right.extent) < 2 <= size(batch):
         return None  # of a few vectors each, which other code multiplies as they are
-    index = _grouped(kernel, (left.value, right.value), words.count, strides)
+    form = Form(kernel, kernel.values[0].dtype, left, right, batch, kernel.reduced, 1.0)
+    return _in_words(form, words, strides)
+
+
+def in_pairs(form: Form, strides: Strides, target: Target, matrices: bool) -> Form | None:
+    """A form whose factors are numbers of bfloat16 as one of words; None if it is none, or no
+    instruction, of `matrices` or not, multiplies them."""
+    if form.scale != 1.0 or not all(_is_number(o.value) for o in (form.left, form.right)):
+        return None
+    words = choose_numbers(target, matrices)
+    return None if words is None else _in_words(form, words, strides)
+
+
+def _in_words(form: Form, words: Words, strides: Strides) -> Form | None:
+    """A form of words, or None if there is no index along which factors share one."""
+    left, right = form.left, form.right
+    index = _grouped(form.kernel, (left.value, right.value), words.count, strides)
     if index is None:
         return None
     inside = Index(index.name, integer(-(-extent_of(index) // words.count)))
     free = None if words.is_real else right if has_guard(right.value) else left
-    return Form(
-        kernel,
-        kernel.values[0].dtype,
-        _operand(left, index, inside, words, words.offset, free is left, strides),
-        _operand(right, index, inside, words, False, free is right, strides),
-        batch,
-        tuple(inside if k is index else k for k in kernel.reduced),
-        1.0,
-        words,
+    return replace(
+        form,
+        left=_operand(left, index, inside, words, words.offset, free is left, strides),
+        right=_operand(right, index, inside, words, False, free is right, strides),
+        reduced=tuple(inside if k is index else k for k in form.reduced),
+        words=words,
     )
 
 

@@ -2,7 +2,8 @@
 
 The last of the indices that the kernels of a group share counts the rows of the left operand, the
 others choose a pair of matrices. All products of a group have tiles of equally many rows, so that a
-block of rows is some tiles of each.
+block of rows is some tiles of each. Numbers of bfloat16 are multiplied two by two where the
+processor does that, by matrices in registers if it has them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from .contraction_form import (
 )
 from .contraction_plan import Plan, is_across, plans_of_sides
 from .contraction_tiles import tiles
+from .contraction_words import in_pairs, with_strides, with_views
 from .emit_access import extent_of
 from .kernels import Strides
+from .matrix import LANES
+from .matrix_choice import TILE, cycles_of_block, has_room, unblocked_plans
 from .schedule import Chain, impossible
 from .target import Target
 
@@ -35,6 +39,8 @@ LEAST_ROWS = 4
 """Of tiles: with fewer, the other operand is read too often."""
 MOST_PANELS = 8 << 20
 """Bytes of panels that a thread keeps from block to block."""
+BLOCK_BYTES = 8
+"""Rows of a block take so many times less than the second cache, if a tile does not have more."""
 
 
 def form_of_rows(kernel: Reduce, shared: Sequence[Index], strides: Strides) -> Form:
@@ -93,17 +99,19 @@ def plan_products(
     most: int,
 ) -> Products | None:
     """Plans for blocks of about so many rows; None if no kernel is a product."""
-    forms = _forms(group, strides)
+    forms = _forms(group, strides, target)
     if not forms:
         return None
     extent = extent_of(group.shared[-1])
-    plans = _plans(forms, strides, target, constant)
+    room = _room(forms, target)
+    plans = {n: _plans(f, strides, room, constant) for n, f in forms.items()}
     least, best = math.inf, None
-    for rows in sorted({r for r, _ in tiles(target) if LEAST_ROWS <= r <= extent} or {1}):
+    for rows in _heights(forms, extent, most, room):
         block = _block(rows, extent, most)
         cost, found = 0.0, {}
         for n in forms:
-            each, found[n] = _best(plans[n], rows, tiles_of(rows, target), block, strides, target)
+            widths = _widths(forms, rows, extent, room)
+            each, found[n] = _best(plans[n], rows, widths, block, strides, room)
             cost += each * -(-extent // block)
             if cost >= least:
                 break
@@ -123,45 +131,87 @@ def follow_products(
 ) -> Products:
     """The plans of a schedule, with blocks of so many rows at most, or a tile's; `Error` E0807 if
     it is not possible."""
-    forms = _forms(group, strides)
+    forms = _forms(group, strides, target)
     extent = extent_of(group.shared[-1])
+    room = _room(forms, target)
     rows, asked = min(schedule.rows, extent), min(schedule.block, extent)
     if len(schedule.vectors) != len(forms):
         raise impossible(f"`vectors` are those of {len(forms)} products", group.name)
-    widths = tiles_of(rows, target) if rows else ()
+    widths = _widths(forms, rows, extent, room) if rows else ()
     if not all(v in widths for v in schedule.vectors):
         raise impossible("there are no registers for such tiles", group.name)
     if asked > max(most, rows):
         raise impossible(f"a block has at most {max(most, rows)} rows", group.name)
     block = _block(rows, extent, asked)
-    plans = _plans(forms, strides, target, constant)
     found = {
-        n: _best(plans[n], rows, [v], block, strides, target)[1]
+        n: _best(_plans(forms[n], strides, room, constant), rows, [v], block, strides, room)[1]
         for n, v in zip(sorted(forms), schedule.vectors, strict=True)
     }
     return Products(found, block)
 
 
-def _forms(group: Group, strides: Strides) -> dict[int, Form]:
-    """The products of a group, by the numbers of their kernels."""
-    return {
+def _forms(group: Group, strides: Strides, target: Target) -> dict[int, Form]:
+    """The products of a group, by the numbers of their kernels: all of words that the processor
+    multiplies, or none."""
+    forms = {
         n: form_of_rows(k, group.shared, strides)
         for n, k in enumerate(group.kernels)
         if is_product(k, group.shared)
     }
+    for matrices in (True, False):
+        words = {n: in_pairs(f, strides, target, matrices) for n, f in forms.items()}
+        known = {n: f for n, f in words.items() if f is not None}
+        if len(known) == len(forms):
+            return known
+    return forms
 
 
-def _plans(
-    forms: Mapping[int, Form], strides: Strides, target: Target, constant: frozenset[Tensor]
-) -> dict[int, list[Plan]]:
-    """The ways to read the operands of each product, whatever the tile and the blocks."""
-    return {
-        n: list(plans_of_sides(f, f.left, f.right, strides, target, constant))
-        for n, f in forms.items()
-    }
+def _room(forms: Mapping[int, Form], target: Target) -> Target:
+    """The target with the registers that are left for sums and operands."""
+    words = next((f.words for f in forms.values()), None)
+    return target if words is None or words.is_matrix else words.room(target)
 
 
-def tiles_of(rows: int, target: Target) -> Sequence[int]:
+def _are_matrices(forms: Mapping[int, Form]) -> bool:
+    return any(f.words is not None and f.words.is_matrix for f in forms.values())
+
+
+def _heights(forms: Mapping[int, Form], extent: int, most: int, target: Target) -> Sequence[int]:
+    """How many rows tiles may have."""
+    if _are_matrices(forms):
+        # two matrices of rows, unless these leave the second cache: each takes 16 cycles for what
+        # it gives 30 to read columns
+        return [min(TILE if BLOCK_BYTES * most >= TILE else LANES, extent)]
+    return sorted({r for r, _ in tiles(target) if LEAST_ROWS <= r <= extent} or {1})
+
+
+def _widths(forms: Mapping[int, Form], rows: int, extent: int, target: Target) -> Sequence[int]:
+    """How many vectors, or matrices, side by side a tile of so many rows may have."""
+    if not _are_matrices(forms):
+        return _tiles_of(rows, target)
+    # those of one tile follow the matrices of another
+    is_whole = rows % LANES == 0 or rows == extent
+    return range(1, TILE // LANES + 1) if is_whole and rows <= TILE else ()
+
+
+def tile_shapes(group: Group, strides: Strides, target: Target) -> dict[int, Sequence[int]]:
+    """For numbers of rows that tiles of the products may have the numbers of vectors."""
+    forms = _forms(group, strides, target)
+    room = _room(forms, target)
+    extent = extent_of(group.shared[-1])
+    heights = (LANES, TILE) if _are_matrices(forms) else sorted({r for r, _ in tiles(room)})
+    return {rows: _widths(forms, rows, extent, room) for rows in heights}
+
+
+def _plans(form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]) -> list[Plan]:
+    """The ways to read the operands of a product, whatever the tile and the blocks."""
+    strides, constant = with_strides(form, strides), with_views(form, constant)
+    if form.words is not None and form.words.is_matrix:
+        return list(unblocked_plans(form, strides, target, constant))
+    return list(plans_of_sides(form, form.left, form.right, strides, target, constant))
+
+
+def _tiles_of(rows: int, target: Target) -> Sequence[int]:
     """How many vectors a register tile with so many rows may have."""
     return sorted({v for r, v in tiles(target) if r >= rows})
 
@@ -181,27 +231,40 @@ def _best(
     strides: Strides,
     target: Target,
 ) -> tuple[float, Plan]:
-    """Cycles of a block, and how it is done, with tiles of one of the numbers of vectors."""
+    """Cycles of a block, in halves unless tiles are matrices, and how it is done, with tiles of one
+    of the numbers of vectors."""
     blocks = -(-plans[0].form.left.extent // block)
+    with_tile = _with_tile if plans[0].matrices is None else _with_matrices
     found = (
-        _with_tile(plan, rows, vectors, block, blocks, strides, target)
+        with_tile(plan, rows, vectors, block, blocks, with_strides(plan.form, strides), target)
         for plan in plans
         for vectors in widths
     )
     return min(found, key=lambda pair: pair[0])
 
 
-def _with_tile(
-    plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
-) -> tuple[float, Plan]:
+def _of_block(plan: Plan, rows: int, vectors: int, block: int, strides: Strides) -> Plan:
+    """A plan with a tile, for all columns of a block of rows."""
     vectors = min(vectors, plan.padded // plan.lanes)
     panel = vectors * plan.lanes
     panels = -(-plan.vector.extent // panel)
-    plan = replace(
+    return replace(
         plan, rows=rows, vectors=vectors, row_block=block, lane_block=panels * panel, grain=1,
         across=is_across(plan.form, plan.vector, plan.lanes, strides), is_streamed=False,
         asks_ahead=False,
     )  # fmt: skip
+
+
+def _lane_blocks(plan: Plan) -> list[int]:
+    """How many columns may be done at a time."""
+    panels = plan.lane_block // plan.panel
+    return [-(-panels // n) * plan.panel for n in (1, 2, 4, 8, 16, 32)]
+
+
+def _with_tile(
+    plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
+) -> tuple[float, Plan]:
+    plan = _of_block(plan, rows, vectors, block, strides)
     costs = Costs(plan, strides, target)
     packing = 0.0
     if plan.vector_source == "packed" and _bytes(plan) <= MOST_PANELS:
@@ -210,9 +273,30 @@ def _with_tile(
         costs = Costs(plan, strides, target)
     real = min(block, plan.broadcast.extent)
     wide = plan.vector.extent
-    blocks_of_lanes = [-(-panels // n) * panel for n in (1, 2, 4, 8, 16, 32)]
-    cycles = costs.chunks(real, [min(b, wide) for b in blocks_of_lanes])
-    choices = ((c * -(-wide // b), b) for c, b in zip(cycles, blocks_of_lanes, strict=True))
+    lane_blocks = _lane_blocks(plan)
+    cycles = costs.chunks(real, [min(b, wide) for b in lane_blocks])
+    choices = ((c * -(-wide // b), b) for c, b in zip(cycles, lane_blocks, strict=True))
+    cost, lane_block = min(choices, key=lambda pair: pair[0])
+    return cost + packing, replace(plan, lane_block=lane_block)
+
+
+def _with_matrices(
+    plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
+) -> tuple[float, Plan]:
+    plan = _of_block(plan, rows, vectors, block, strides)
+    if plan.vector_source == "packed" and _bytes(plan) <= MOST_PANELS:
+        packed = cycles_of_block(plan, block, plan.vector.extent, strides, target)
+        plan = replace(plan, vector_source="prepared")
+        kept = cycles_of_block(plan, block, plan.vector.extent, strides, target)
+        packing = (packed - kept) / blocks
+    else:
+        packing = 0.0
+    wide = plan.vector.extent
+    sizes = [b for b in _lane_blocks(plan) if has_room(plan, block, b, strides, target)]
+    choices = (
+        (cycles_of_block(plan, block, min(b, wide), strides, target) * -(-wide // b), b)
+        for b in sizes or [plan.panel]
+    )
     cost, lane_block = min(choices, key=lambda pair: pair[0])
     return cost + packing, replace(plan, lane_block=lane_block)
 

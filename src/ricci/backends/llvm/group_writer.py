@@ -102,13 +102,13 @@ class GroupWriter:
             if side.prepared is None:
                 continue
             if keeps_panels(plan, with_views(plan.form, self.constant)):
-                text += self._panels(number, side)
+                text += self._panels(number, side, strides)
             else:
                 self.prepare.append(write_prepare(side, strides))
         text += writer.part()
         return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{name_of(number)}.", text)
 
-    def _panels(self, number: int, side: Side) -> str:
+    def _panels(self, number: int, side: Side, strides: Strides) -> str:
         """The function that packs panels for a number of blocks, and room for these."""
         assert side.prepared is not None
         packing, name = side.packing, f"{name_of(number)}.panels"
@@ -117,7 +117,7 @@ class GroupWriter:
         self.panels[number] = Panels(side, name, kept.number, self.scratch, size)
         self.scratch += (-(-size // 64) + 1) * 64
         self.frame.local[side.prepared] = kept
-        frame = self.frame.part(name)
+        frame = self.frame.part(name, strides)
         self._tell(frame, number)
         b, pointer = frame.builder, frame.pointer(side.prepared)
         with b.loop(0, packing.depth.blocks) as loop:
@@ -125,7 +125,7 @@ class GroupWriter:
             side.prepare(b, "%begin", block, pointer)
         b.line("ret void")
         text = b.text()
-        text += write_packing(frame, packing, self.strides)
+        text += write_packing(frame, packing, strides)
         text += transposing(frame, text, packing.dtype, packing.lanes)
         self.frame.builder.declarations |= frame.builder.declarations
         return re.sub(r"@kernel\.(?!part\d|fail\b)", f"@{name}.", text)

@@ -22,7 +22,7 @@ from .schedule import Source
 from .target import Target
 from .window_plan import overlaps
 
-_TILE = 2 * LANES
+TILE = 2 * LANES
 """Rows of a tile, and columns, at most."""
 _NEAR = 0.5
 """The part of the first cache that a panel of rows may fill while columns pass by: matrices that
@@ -112,7 +112,14 @@ def sources_for(
 def _plans(
     form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]
 ) -> Iterator[Plan]:
-    form = in_runs(form, strides)
+    for plan in unblocked_plans(in_runs(form, strides), strides, target, constant):
+        yield _with_blocks(plan, strides, target)
+
+
+def unblocked_plans(
+    form: Form, strides: Strides, target: Target, constant: frozenset[Tensor]
+) -> Iterator[Plan]:
+    """The plans for each way to read the operands, with blocks of one tile."""
     sides = [(form.left, form.right), (form.right, form.left)]
     for broadcast, vector in sides[:1] if form.words is not None else sides:
         m = matrices_for(form, broadcast, vector)
@@ -120,8 +127,7 @@ def _plans(
             depth = _blocked(order, _most_depth(m, target), m)
             for a in sources_for(form, broadcast, order, strides, constant, False):
                 for b in sources_for(form, vector, order, strides, constant, True):
-                    plan = plan_of(form, broadcast, vector, (a, b), depth, m, strides, target)
-                    yield _with_blocks(plan, strides, target)
+                    yield plan_of(form, broadcast, vector, (a, b), depth, m, strides, target)
 
 
 def plan_of(
@@ -135,8 +141,8 @@ def plan_of(
     target: Target,
 ) -> Plan:
     """The plan with blocks of one tile, and of k as `depth` has them."""
-    rows = min(_TILE, broadcast.extent)
-    vectors = min(_TILE, matrices_of(vector.extent) * LANES) // LANES
+    rows = min(TILE, broadcast.extent)
+    vectors = min(TILE, matrices_of(vector.extent) * LANES) // LANES
     bytes_of = form.dtype.numpy().itemsize
     return Plan(
         form, broadcast, vector, *sources, depth, LANES, rows, vectors, rows, vectors * LANES,
@@ -155,7 +161,7 @@ def room(form: Form, target: Target) -> float:
 
 def _most_depth(m: MatrixProduct, target: Target) -> int:
     """Values of k of a block."""
-    step = int(_NEAR * target.l1) // (_TILE // LANES * max(m.rows, m.columns) * MATRIX)
+    step = int(_NEAR * target.l1) // (TILE // LANES * max(m.rows, m.columns) * MATRIX)
     return max(step, 1) * m.depth
 
 
@@ -190,6 +196,16 @@ def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
 def until_done(plan: Plan, strides: Strides, target: Target) -> float:
     """Cycles until all cores have done all chunks."""
     return _Costs(plan, strides, target).until_done(plan.row_block, plan.lane_block)
+
+
+def cycles_of_block(plan: Plan, rows: int, columns: int, strides: Strides, target: Target) -> float:
+    """Cycles of a block of so many rows and columns."""
+    return _Costs(plan, strides, target).block(rows, columns)
+
+
+def has_room(plan: Plan, rows: int, columns: int, strides: Strides, target: Target) -> bool:
+    """Whether a core has room for a block of so many rows and columns."""
+    return _Costs(plan, strides, target).has_room(rows, columns)
 
 
 def _is_spread(operand: Operand, strides: Strides) -> bool:
@@ -272,14 +288,14 @@ class _Costs:
         rows, columns = plan.broadcast.extent, plan.vector.extent
         down, right = -(-rows // row_block), -(-columns // lane_block)
         chunks = plan.outer * down * right
-        chunk = self._chunk(rows / down, columns / right)
+        chunk = self.block(rows / down, columns / right)
         # those at the ends are shorter: others are done in the meantime
-        largest = self._chunk(min(row_block, rows), min(lane_block, columns))
+        largest = self.block(min(row_block, rows), min(lane_block, columns))
         even = max(chunk * chunks / cores, largest * -(-chunks // cores) * (chunks < 8 * cores))
         return even + 0.07 * largest + min(CLAIM, chunk / 10) * chunks / cores
 
-    def _chunk(self, rows: float, columns: float) -> float:
-        """Cycles of a chunk of so many rows and columns."""
+    def block(self, rows: float, columns: float) -> float:
+        """Cycles of so many rows and columns."""
         m, plan = self.m, self.plan
         count = len(m.products)
         a_loads, b_loads = m.loads

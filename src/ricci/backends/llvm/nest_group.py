@@ -15,12 +15,14 @@ from collections.abc import Iterator, Sequence
 from ...ir.loops import Group, Reduce, expressions_of, tensors_touched, tensors_written
 from ...ir.nodes import Index, Tensor
 from ...ir.rewrite import accesses
+from ...passes.siblings import factors_of_pairs
 from ...records import replace
 from .builder import Builder
 from .chunks import MOST_CHUNKS, chunks_of
 from .contraction_plan import Plan
 from .contraction_sides import batch_places
 from .contraction_space import plus, smin, times
+from .contraction_words import with_strides
 from .emit import Frame
 from .emit_access import extent_of
 from .emit_memory import FAR
@@ -29,7 +31,7 @@ from .group_bands import write_bands
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_peaks import sums_again
-from .group_product import Products, follow_products, is_product, plan_products
+from .group_product import BLOCK_BYTES, Products, follow_products, is_product, plan_products
 from .group_writer import GroupWriter, Panels, divided, name_of
 from .kernels import KernelCode, Strides
 from .nest_plan import make_plan
@@ -43,8 +45,6 @@ from .target import Target
 
 MOST_POINTS, NEAR_BYTES = 16, 24 << 10
 """Points that kernels without products do at a time, and what these touch."""
-BLOCK_BYTES = 8
-"""Rows of a block take so many times less than the second cache."""
 LATE_BYTES = 3
 """The same of blocks of rows of which the last kernel does the one before."""
 _NEXT_BYTES = 8
@@ -200,14 +200,24 @@ class _Writer(GroupWriter):
 
     def _part(self, number: int) -> str:
         """The functions of a kernel."""
-        frame = self.frame.part(name_of(number))
+        plan = None if self.products is None else self.products.plans.get(number)
+        strides = self.strides if plan is None else with_strides(plan.form, self.strides)
+        frame = self.frame.part(name_of(number), strides)
         self._tell(frame, number)
-        if self.products is None or number not in self.products.plans:
+        if plan is None:
             text = self._nest(self.group.kernels[number], number, frame)
         else:
-            text = self._product(number, frame, self.products.plans[number])
+            text = self._product(number, frame, plan, strides)
         self.frame.builder.declarations |= frame.builder.declarations
         return text
+
+    def _may_round(self, kernel: Reduce) -> bool:
+        """Whether an instruction that takes subnormal numbers for zero may round the results of a
+        kernel: those that nothing but others that do so, too, read."""
+        plans = [] if self.products is None else [*self.products.plans.values()]
+        if not (plans and plans[0].form.words is not None and self.target.rounds):
+            return False
+        return {t.tensor for t in kernel.targets} <= {*factors_of_pairs(self.group)}
 
     def _nest(self, kernel: Reduce, number: int, frame: Frame, before: Index | None = None) -> str:
         """The function of a kernel, or of one that does what the kernel with that number does, and
@@ -224,6 +234,7 @@ class _Writer(GroupWriter):
         frame.reread = frozenset(a.tensor for a in read)
         frame.followed = self._followed(number)
         frame.fences = False
+        frame.builder.rounds = self._may_round(group.kernels[number])
         shared, kernel = self._shared(number), self._inner(kernel, number)
         points = math.prod(map(extent_of, shared))
         turned = plan_turned(kernel, frame, self.target, near=True) if before is None else None

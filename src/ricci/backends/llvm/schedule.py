@@ -172,8 +172,9 @@ class Chain:
     """Sums of products, with what is between them, of one block of rows after the other: see
     `group_product`.
 
-    The register tiles of all products have `rows` rows, each product its number of `vectors`. A
-    block has about `block` rows. The work is divided into at most `chunks`.
+    The register tiles of all products have `rows` rows, each product its number of `vectors`: of
+    matrices side by side, where these multiply numbers of bfloat16. A block has about `block` rows.
+    The work is divided into at most `chunks`.
     """
 
     template: ClassVar[str] = "chain"

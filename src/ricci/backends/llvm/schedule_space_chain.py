@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ...ir.loops import Kernel, Reduce
+from ...ir.loops import Group, Kernel, Reduce
 from ...ir.nodes import Tensor
 from ...records import replace
-from .contraction_tiles import tiles
-from .group_product import tiles_of
+from .group_product import tile_shapes
 from .kernels import Strides
 from .schedule import Chain, Schedule
 from .schedule_space import KernelSpace, scaled
@@ -39,7 +38,8 @@ def space_of(
 ) -> Space:
     """The schedules of a kernel for which the cost model chooses `chosen`."""
     if isinstance(chosen, Chain):
-        return ChainSpace(chosen, target)
+        assert isinstance(kernel, Group)
+        return ChainSpace(chosen, tile_shapes(kernel, strides, target))
     assert isinstance(kernel, Reduce)
     return KernelSpace(kernel, strides, target, constant)
 
@@ -47,16 +47,27 @@ def space_of(
 class ChainSpace:
     """The schedules of a chain of products."""
 
-    def __init__(self, chosen: Chain, target: Target) -> None:
-        self.chosen, self.target = chosen, target
+    def __init__(self, chosen: Chain, shapes: Mapping[int, Sequence[int]]) -> None:
+        """`shapes` are, for numbers of rows that tiles may have, the numbers of vectors."""
+        self.chosen, self.shapes = chosen, shapes
 
     def first(self) -> Sequence[Schedule]:
         """The chosen one, and tiles of all heights with blocks like its own."""
-        heights = sorted({r for r, _ in tiles(self.target)}, reverse=True)
+        heights = sorted(self.shapes, reverse=True)
         return list(dict.fromkeys([self.chosen, *(self._with_rows(r) for r in heights)]))
 
+    def _widths(self, rows: int) -> Sequence[int]:
+        """The numbers of vectors that tiles of so many rows may have."""
+        return self.shapes[min((r for r in self.shapes if r >= rows), default=max(self.shapes))]
+
+    def _near_rows(self, rows: int, r: random.Random) -> int:
+        """One of the next numbers of rows that tiles may have."""
+        heights = sorted(self.shapes)
+        at = sum(h < rows for h in heights) + r.choice((-2, -1, 1, 2))
+        return heights[min(max(at, 0), len(heights) - 1)]
+
     def _with_rows(self, rows: int) -> Chain:
-        widest = tiles_of(rows, self.target)[-1]
+        widest = max(self._widths(rows))
         vectors = tuple(min(v, widest) for v in self.chosen.vectors)
         return replace(self.chosen, rows=rows, vectors=vectors)
 
@@ -65,10 +76,10 @@ class ChainSpace:
         assert isinstance(schedule, Chain)
         match r.choice(("rows", "vectors", "block", "block", "chunks")):
             case "rows":
-                return replace(schedule, rows=max(1, schedule.rows + r.choice((-2, -1, 1, 2))))
+                return replace(schedule, rows=self._near_rows(schedule.rows, r))
             case "vectors":
                 vectors = list(schedule.vectors)
-                vectors[r.randrange(len(vectors))] = r.choice(tiles_of(schedule.rows, self.target))
+                vectors[r.randrange(len(vectors))] = r.choice(self._widths(schedule.rows))
                 return replace(schedule, vectors=tuple(vectors))
             case "block":
                 return replace(schedule, block=scaled(schedule.block, r))

@@ -1,0 +1,206 @@
+"""Chains of products of bfloat16: rows that threads keep are multiplied two by two, in functions
+where the processor has no such instructions, and by the processor where it has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import ricci
+from ricci.backends.llvm.kernels import KernelCode
+from ricci.backends.llvm.machine import machine_of
+from ricci.backends.llvm.nest_group import choose_chain, write_group
+from ricci.backends.llvm.schedule import Chain
+from ricci.backends.llvm.schedule_space_chain import ChainSpace, space_of
+from ricci.backends.llvm.target import Target, host
+from ricci.backends.llvm.targets import named
+from ricci.diagnostics import Error
+from ricci.dtypes import DType, Types, from_bfloat16, to_bfloat16
+from ricci.ir.loops import Group, Program
+from ricci.passes import chains
+from ricci.passes.pipeline import lower
+
+from .emulated import emulated
+from .native import Native
+
+HOST = host()
+TARGETS = {
+    name: replace(named(f"x86-64-v4-{name}"), cores=2, l2=2 << 20) for name in ("amx", "bf16")
+}
+HEAD = "def f(bfloat16(H, S, D) Q, bfloat16(H, T, D) K, bfloat16(H, T, D) V, bfloat16(S, T) M)"
+REST = """
+    m(h, s) max=! A(h, s, t)
+    E(h, s, t) = bfloat16(exp(A(h, s, t) - m(h, s)))
+    z(h, s) +=! E(h, s, t)
+    W(h, s, t) = E(h, s, t) / z(h, s)
+    O(h, s, d) +=! W(h, s, t) * V(h, t, d)"""
+SCORES = {
+    "plain": "A(h, s, t) +=! Q(h, s, d) * K(h, t, d)",
+    "mask": "B(h, s, t) +=! Q(h, s, d) * K(h, t, d)"
+    "  A(h, s, t) = bfloat16(B(h, s, t) * 0.25 + M(s, t))",
+    "causal": "B(h, s, t) +=! Q(h, s, d) * K(h, t, d)"
+    "  A(h, s, t) = bfloat16(t <= s ? B(h, s, t) * 0.25 : -1e30)",
+}
+SIZES = [
+    (3, 40, 50, 32),  # a tile of rows that is not full
+    (2, 33, 700, 20),  # keys in blocks, words of a row that fill no step
+    (1, 70, 51, 16),  # the last word of a row half full
+    (2, 9, 17, 16),
+]
+"""Heads, queries, keys, width."""
+
+Arrays = list[np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that may be a chain is one, however small."""
+    monkeypatch.setattr(chains, "LEAST_BYTES", 1)
+
+
+def lowered(kind: str, sizes: tuple[int, ...], target: Target) -> Program:
+    graph = ricci.tc.define(f"{HEAD} -> (O) {{ {SCORES[kind]} {REST} }}")["f"].graph
+    known = {s: dict(zip("HSTD", sizes, strict=True))[s.name] for s in graph.symbols}
+    return lower(graph, known, Types(), machine=machine_of(target))
+
+
+def group_of(program: Program) -> Group:
+    (group,) = program.kernels
+    assert isinstance(group, Group)
+    return group
+
+
+def arguments(sizes: tuple[int, int, int, int], seed: int = 0) -> Arrays:
+    """Inputs in float32 that are numbers of bfloat16."""
+    heads, rows, keys, width = sizes
+    shapes = [(heads, rows, width), (heads, keys, width), (heads, keys, width), (rows, keys)]
+    rng = np.random.default_rng(seed)
+    return [from_bfloat16(to_bfloat16(rng.standard_normal(s).astype(np.float32))) for s in shapes]
+
+
+def expected(kind: str, arrays: Arrays) -> np.ndarray:
+    q, k, v, m = (torch.from_numpy(a).double() for a in arrays)
+    if kind == "causal":
+        late = torch.arange(k.shape[1])[None] > torch.arange(q.shape[1])[:, None]
+        m = torch.where(late, -1e30, 0.0).double()
+    mask = None if kind == "plain" else m
+    scale = 1.0 if kind == "plain" else 0.25
+    mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    return np.asarray(mixed.numpy())
+
+
+def results(code: KernelCode, program: Program, arrays: Arrays, name: str) -> Iterator[np.ndarray]:
+    """Those of functions, and those of the processor if it has what the target has."""
+    (out,) = program.outputs
+    given = {t: to_bfloat16(a) for t, a in zip(program.inputs, arrays, strict=True)}
+    shape = (arrays[0].shape[0], arrays[0].shape[1], arrays[2].shape[2])
+    given[out] = to_bfloat16(np.zeros(shape, np.float32))
+    forms = [emulated(code)]
+    if HOST.rounds and (HOST.matrices or name != "amx"):
+        forms.append(code)
+    for form in forms:
+        for at_end in (True, False):
+            native = Native(form, given, HOST, at_end)
+            native.run(1)  # the functions have one set of registers
+            assert not native.errors.any()
+            yield from_bfloat16(native.array(out))
+
+
+def check(
+    kind: str, sizes: tuple[int, int, int, int], name: str, schedule: Chain | None = None
+) -> None:
+    program = lowered(kind, sizes, TARGETS[name])
+    code = write_group(group_of(program), program.strides, TARGETS[name], frozenset(), schedule)
+    pattern = "tdpbf16ps" if name == "amx" else r"avx512bf16\.dpbf16ps"
+    parts = re.findall(r"define internal void @kernel\.(part\d+)\.", code.text)
+    assert re.search(pattern, code.text) and not re.search(r"fma\.v\d+f32\(.*%a", code.text)
+    assert len({*parts}) >= 2
+    arrays = arguments(sizes)
+    want = expected(kind, arrays)
+    for found in results(code, program, arrays, name):
+        np.testing.assert_allclose(found, want, 1e-2, 6e-3 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("kind", SCORES)
+def test_attention(kind: str, sizes: tuple[int, int, int, int], name: str) -> None:
+    check(kind, sizes, name)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_is_kept(name: str) -> None:
+    """Factors of pairs as they are, all else in float32; nothing of it is in memory."""
+    program = lowered("mask", (4, 512, 512, 64), TARGETS[name])
+    narrow = [t.name for t in group_of(program).local if t.dtype is DType.BFLOAT16]
+    assert [n.split(".")[-1] for n in narrow] == ["W"]
+    assert program.arena == 0
+
+
+def test_rounded_by_an_instruction() -> None:
+    """What nothing but pairs reads: tiny numbers are zero there anyway."""
+    program = lowered("plain", (2, 64, 64, 32), TARGETS["amx"])
+    text = write_group(group_of(program), {}, TARGETS["amx"], frozenset()).text
+    functions = text.split("define ")
+    (rounding,) = (f for f in functions if re.match(r"internal void @kernel\.part4\(", f))
+    assert "avx512bf16.cvtneps2bf16" in rounding
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_is_no_number_stays_in_its_row(name: str) -> None:
+    program = lowered("plain", (1, 40, 50, 20), TARGETS[name])
+    code = write_group(group_of(program), {}, TARGETS[name], frozenset())
+    arrays = arguments((1, 40, 50, 20))
+    arrays[0][0, 7, 3] = np.nan
+    for found in results(code, program, arrays, name):
+        rows = np.isnan(found).all(2)[0]
+        assert rows[7] and np.isfinite(found[0, ~rows]).all() and rows.sum() == 1
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_schedules(name: str) -> None:
+    sizes = (2, 70, 90, 20)
+    program = lowered("mask", sizes, TARGETS[name])
+    group = group_of(program)
+    chosen = choose_chain(group, {}, TARGETS[name], frozenset())
+    assert chosen is not None
+    space = space_of(group, chosen, {}, TARGETS[name], frozenset())
+    assert isinstance(space, ChainSpace)
+    tried = [cast(Chain, s) for s in space.first()]
+    assert tried[0] == chosen and len({s.rows for s in tried}) > 1
+    if name == "amx":
+        assert {s.rows for s in tried} == {16, 32}
+    for schedule in (*tried[:3], Chain(16, (1, 1), 48, 3)):
+        check("mask", sizes, name, schedule)
+
+
+@pytest.mark.parametrize(("rows", "vectors"), [(33, 1), (32, 3), (12, 1)])
+def test_tiles_that_registers_do_not_hold(rows: int, vectors: int) -> None:
+    program = lowered("plain", (2, 70, 90, 32), TARGETS["amx"])
+    schedule = Chain(rows, (vectors, 1), rows, 1)
+    with pytest.raises(Error, match="E0807"):
+        write_group(group_of(program), {}, TARGETS["amx"], frozenset(), schedule)
+
+
+def test_rows_that_leave_a_cache() -> None:
+    """One matrix of rows, where those of two do not stay in the second cache."""
+    target = TARGETS["amx"]
+    wide, narrow = (lowered("plain", (1, 64, keys, 32), target) for keys in (20000, 2000))
+    rows = [choose_chain(group_of(p), {}, target, frozenset()) for p in (wide, narrow)]
+    assert [c.rows for c in rows if c is not None] == [16, 32]
+
+
+def test_others_are_by_multiply_adds() -> None:
+    """Where a product has other factors, all do; and none is where tiny numbers are to be kept."""
+    exact = replace(TARGETS["amx"], in_parts=False)
+    program = lowered("plain", (2, 64, 64, 32), exact)
+    text = write_group(group_of(program), {}, exact, frozenset()).text
+    assert "bf16ps" not in text and "cvtneps2bf16" not in text
+    assert all(t.dtype is DType.FLOAT32 for t in group_of(program).local)
