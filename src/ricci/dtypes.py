@@ -101,15 +101,21 @@ def to_bfloat16(values: Array) -> Array:
     Rounded once: what float32 loses leaves an odd bit behind, which decides ties.
     """
     with np.errstate(all="ignore"):
-        near = np.asarray(values.astype(np.float32))
-        bits = near.view(np.int32)
-        if values.dtype.itemsize > 2:
+        near = np.asarray(values.astype(np.float32, copy=False))
+        bits = near.view(np.uint32)
+        if values.dtype.itemsize > 2 and values.dtype != np.float32:
             wide, back = np.abs(values.astype(np.float64)), np.abs(near.astype(np.float64))
             bits = np.where((back < wide) | (back > wide), (bits - (back > wide)) | 1, bits)
-    top = (bits >> 16) & 1
-    rounded = ((bits.astype(np.int64) + 0x7FFF + top) >> 16) & 0xFFFF
-    rounded = np.where(np.isnan(near), 0x7FC0, rounded)
-    return np.asarray(rounded, np.uint16).view(BFLOAT16)
+        rounded = bits >> 16
+        rounded &= 1
+        rounded += bits
+        rounded += 0x7FFF
+        rounded >>= 16
+        found = rounded.astype(np.uint16)
+        unknown = np.isnan(near)
+        if unknown.any():
+            found = np.where(unknown, np.uint16(0x7FC0), found)
+    return np.asarray(found).view(BFLOAT16)
 
 
 def from_bfloat16(array: Array) -> Array:
