@@ -1,4 +1,4 @@
-"""Models, layers and products in bfloat16, beside others that compute with such numbers.
+"""Models, layers, products and attention in bfloat16, beside others that compute with such numbers.
 
 Everybody has the same weights, of float32 at first, which each side rounds. PyTorch and Ricci take
 and give bfloat16, OpenVINO float32, which it converts.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from . import cases_convolutions, cases_models, cases_products, models
+from . import cases_convolutions, cases_models, cases_parts, cases_products, models
 from .cases import Case, Row
 
 DIFFERENT = 0.1
@@ -27,6 +27,9 @@ def rows() -> Iterator[Row]:
     for sizes in ((128, 1024, 1024), (197, 768, 3072), (1024, 1024, 1024)):
         family = partial(narrow, cases_products.constant)
         yield Row("bfloat16", "{}x{} by {} in bfloat16", family, sizes)
+    for sizes in ((12, 512), (12, 1024), (16, 4096)):
+        family = partial(narrow, cases_parts.attention)
+        yield Row("bfloat16", "attention of {} heads, {} tokens in bfloat16", family, sizes)
 
 
 def narrow(make: Callable[..., Case], *sizes: object) -> Case:

@@ -21,6 +21,7 @@ def rows() -> Iterator[Row]:
     yield Row("parts", "two by two down and up again {} @{}", autoencoder, (32, 64))
     yield Row("parts", "normalised by groups, then 3x3, twice {} @{}", residual, (128, 32))
     yield Row("parts", "windows of four reaches beside one another {} @{}", reaches, (256, 33))
+    yield Row("parts", "attention of {} heads, {} tokens", attention, (12, 1024))
 
 
 def part_case(
@@ -216,4 +217,21 @@ def residual(channels: int, size: int) -> Case:
             "v": filters(channels, channels, 3, 3) * 0.5,
         },
         GROUPS,
+    )
+
+
+def attention(heads: int, tokens: int) -> Case:
+    """What each token takes from all, 64 wide, by how near its query is to their keys."""
+    width = 64
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+        return nn.scaled_dot_product_attention(q, k, v)
+
+    return part_case(
+        f"s = linalg.matmul{{transB=true}}(q, k); t = math.mul(s, {width**-0.5});"
+        " p = nn.softmax{axes=[3]}(t); y = linalg.matmul(p, v);",
+        function,
+        4.0 * heads * tokens**2 * width,
+        {name: draw(1, heads, tokens, width) for name in "qkv"},
+        {},
     )
