@@ -39,7 +39,7 @@ LEAST_ROWS = 4
 """Of tiles: with fewer, the other operand is read too often."""
 MOST_PANELS = 8 << 20
 """Bytes of panels that a thread keeps from block to block."""
-BLOCK_BYTES = 8
+_BLOCK, _BLOCK_OF_MATRICES = 8, 4
 """Rows of a block take so many times less than the second cache, if a tile does not have more."""
 
 
@@ -98,15 +98,18 @@ def plan_products(
     constant: frozenset[Tensor],
     most: int,
 ) -> Products | None:
-    """Plans for blocks of about so many rows; None if no kernel is a product."""
+    """Plans for blocks of rows, of which `most` fill the second cache; None if no kernel is a
+    product."""
     forms = _forms(group, strides, target)
     if not forms:
         return None
+    heights = _heights(forms, group, most, target)
+    most //= _BLOCK_OF_MATRICES if _are_matrices(forms) else _BLOCK
     extent = extent_of(group.shared[-1])
     room = _room(forms, target)
     plans = {n: _plans(f, strides, room, constant) for n, f in forms.items()}
     least, best = math.inf, None
-    for rows in _heights(forms, extent, most, room):
+    for rows in heights:
         block = _block(rows, extent, most)
         cost, found = 0.0, {}
         for n in forms:
@@ -176,13 +179,15 @@ def _are_matrices(forms: Mapping[int, Form]) -> bool:
     return any(f.words is not None and f.words.is_matrix for f in forms.values())
 
 
-def _heights(forms: Mapping[int, Form], extent: int, most: int, target: Target) -> Sequence[int]:
-    """How many rows tiles may have."""
+def _heights(forms: Mapping[int, Form], group: Group, most: int, target: Target) -> Sequence[int]:
+    """How many rows tiles may have, if `most` fill the second cache."""
+    extent = extent_of(group.shared[-1])
     if _are_matrices(forms):
         # two matrices of rows, unless these leave the second cache: each takes 16 cycles for what
         # it gives 30 to read columns
-        return [min(TILE if BLOCK_BYTES * most >= TILE else LANES, extent)]
-    return sorted({r for r, _ in tiles(target) if LEAST_ROWS <= r <= extent} or {1})
+        return [min(TILE if most >= TILE else LANES, extent)]
+    room = _room(forms, target)
+    return sorted({r for r, _ in tiles(room) if LEAST_ROWS <= r <= extent} or {1})
 
 
 def _widths(forms: Mapping[int, Form], rows: int, extent: int, target: Target) -> Sequence[int]:

@@ -31,7 +31,7 @@ from .group_bands import write_bands
 from .group_late import Late, find_late
 from .group_memory import Room, Stretch, plan_memory, rooms_of, row_bytes
 from .group_peaks import sums_again
-from .group_product import BLOCK_BYTES, Products, follow_products, is_product, plan_products
+from .group_product import Products, follow_products, is_product, plan_products
 from .group_writer import GroupWriter, Panels, divided, name_of
 from .kernels import KernelCode, Strides
 from .nest_plan import make_plan
@@ -115,7 +115,7 @@ class _Writer(GroupWriter):
         given = self.strides, self.target, self.constant
         if self.schedule is not None:
             return follow_products(self.group, self.schedule, *given, most)
-        return plan_products(self.group, *given, most // BLOCK_BYTES)
+        return plan_products(self.group, *given, most)
 
     def _late(self) -> Late | None:
         """The last kernel with one before it, if it writes past the caches and rows are done one at
