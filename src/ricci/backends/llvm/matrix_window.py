@@ -58,6 +58,8 @@ _SLOWED = 1.35
 both come from the second cache."""
 _RUN = 4
 """Steps of a run, at least: the sums of each go to memory and back."""
+_MANY_TILES = 8
+"""Of rows, for which it does not pay to copy columns."""
 _MOST_BLOCKS = 16
 """Blocks of an index that are worth a try."""
 
@@ -278,8 +280,35 @@ def arranged_bytes(w: WindowPlan) -> tuple[int, int]:
     m, pixels = _product(w), pixels_of(w)
     assert pixels is not None
     steps = -(-w.cut.length // m.depth)
-    columns = matrices_of(w.length(w.lane)) * m.columns * size(w.loops[:-1]) * steps * MATRIX
-    return pixels.part * m.rows * steps, columns
+    rows = 0 if are_rows_ready(w) else pixels.part * m.rows * steps
+    return rows, 0 if are_columns_ready(w) else _bytes_of_columns(w)
+
+
+def _bytes_of_columns(w: WindowPlan) -> int:
+    """Bytes of the columns of an item as matrices, of a block of the depth."""
+    m = _product(w)
+    steps = -(-w.cut.length // m.depth)
+    return matrices_of(w.length(w.lane)) * m.columns * size(w.loops[:-1]) * steps * MATRIX
+
+
+def are_rows_ready(w: WindowPlan) -> bool:
+    """Whether tiles read the words of pixels in the box, where they lie side by side."""
+    pixels = pixels_of(w)
+    assert pixels is not None
+    return pixels.along and _are_whole(w)
+
+
+def are_columns_ready(w: WindowPlan) -> bool:
+    """Whether tiles read the words of columns where they are prepared; for few tiles they are
+    copied, since matrices come from afar more slowly than what is copied does."""
+    tiles = sum(len(r.rows) * len(r.lines) for r in regions_of(w)) // (w.lines * w.plan.rows)
+    return _are_whole(w) and tiles >= _MANY_TILES
+
+
+def _are_whole(w: WindowPlan) -> bool:
+    """Whether elements are words of whole steps."""
+    m = _product(w)
+    return not m.in_parts and w.cut.length % m.depth == 0
 
 
 def sums_of(w: WindowPlan) -> int:
@@ -303,8 +332,9 @@ def runs_of(w: WindowPlan, steps: int) -> int:
 
 
 def bytes_of(w: WindowPlan) -> int:
-    """Bytes of all that an item fills."""
-    return sum(arranged_bytes(w)) + 4 * (w.rows.elements + sums_of(w))
+    """Bytes of all that an item needs in the caches of a core."""
+    arranged = arranged_bytes(w)[0] + _bytes_of_columns(w)
+    return arranged + 4 * (w.rows.elements + sums_of(w))
 
 
 def _product(w: WindowPlan) -> MatrixProduct:
@@ -324,11 +354,14 @@ def done_in(w: WindowPlan, strides: Strides, target: Target) -> float:
         often = [grain * w.blocks] * 2
     columns, rows = often if w.lanes_first else often[::-1]
     arrange, turn = (ARRANGE, TURN) if m.in_parts else (COPY, 2 * COPY)
-    each = (arrange if pixels.along else turn) * w.cut.length * pixels.count
+    each = 0.0
+    if not are_rows_ready(w):
+        each = (arrange if pixels.along else turn) * w.cut.length * pixels.count
     each += copying_of(w.rows, strides) + FROM_AFAR * w.cut.length * pixels.count
     cycles = rows * each
     terms = size(w.loops[:-1]) * w.cut.length
-    cycles += columns * (arrange + FROM_AFAR) * terms * w.length(w.lane)
+    copying = FROM_AFAR + (0.0 if are_columns_ready(w) else arrange)
+    cycles += columns * copying * terms * w.length(w.lane)
     cycles += grain * _tiles(w, m, strides)
     chunks, cores = -(-w.items // grain), target.cores
     even = max(w.items / grain / cores, -(-chunks // cores) * (chunks < 8 * cores))

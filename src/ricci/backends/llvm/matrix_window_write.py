@@ -26,7 +26,15 @@ from .matrix import (
 from .matrix_parts import Arranging, Kind
 from .matrix_regions import edges_of, regions_of
 from .matrix_tile import write_tile
-from .matrix_window import arranged_bytes, heights, pixels_of, runs_of, sums_of
+from .matrix_window import (
+    are_columns_ready,
+    are_rows_ready,
+    arranged_bytes,
+    heights,
+    pixels_of,
+    runs_of,
+    sums_of,
+)
 from .nest_stream import FENCE
 from .target import Target
 from .window_box import flat_number
@@ -53,6 +61,9 @@ class MatrixWindowWriter(WindowWriter):
         pixels = pixels_of(w)
         assert pixels is not None
         self.pixels = pixels
+        self.rows_ready, self.columns_ready = are_rows_ready(w), are_columns_ready(w)
+        self.pixel = pixels.apart * self.bytes if self.rows_ready else LINE_OF_MATRIX
+        """Bytes from the words of a pixel to those of the next."""
         self.heights = {
             heights(lines, rows)
             for region in regions_of(w)
@@ -94,6 +105,7 @@ class MatrixWindowWriter(WindowWriter):
         before = c + rows + arranged_bytes(w)[0]
         self.matrix_columns = b.pure(f"getelementptr i8, ptr %scratch, i64 {before}")
         odd = b.reserve("alloca [2 x i32], align 4")
+        self.box = b.reserve("alloca ptr, align 8") if self.rows_ready else ""
         self.odd = [element(b, "i32", odd, str(side)) for side in range(2)]
         if len(self.heights) == 1:
             self._configure(*self.heights)
@@ -142,6 +154,9 @@ class MatrixWindowWriter(WindowWriter):
         before = sum(e.step * e.first for e in edges_of(w))
         before += sum(n * w.rows.step(i) for i, n in terms.items())
         at = element(b, self.scalar, at, str(-before))
+        if self.rows_ready:
+            b.line(f"store ptr {at}, ptr {self.box}, align 8")
+            return
         kind: Kind = "rows" if pixels.along else "turned"
         arranging = Arranging(kind, pixels.count, pixels.apart)
         self._begin(0)
@@ -149,6 +164,8 @@ class MatrixWindowWriter(WindowWriter):
 
     def _arrange_columns(self, block: str) -> None:
         """Arrange the columns of an item: panel by panel, those of each place of a window."""
+        if self.columns_ready:
+            return
         b, w = self.b, self.w
         self._begin(1)
         points = size(w.loops[:-1])
@@ -225,16 +242,26 @@ class MatrixWindowWriter(WindowWriter):
         b, w, m = self.b, self.w, self.matrices
         lines, rows, wide = counts
         high = heights(lines, rows)
-        a = element(self.b, "i8", self.matrix_rows, times(b, self._pixel(at), LINE_OF_MATRIX))
-        steps = -(-w.cut.length // m.depth)
-        each = size(w.loops[:-1]) * m.columns * steps * MATRIX // LANES
-        v = element(self.b, "i8", self.matrix_columns, times(b, at.lane, each))
-        moves = self._moves(matrices_of(wide) * m.columns * steps * MATRIX)
+        box = self.matrix_rows
+        if self.rows_ready:
+            box = b.op(f"load ptr, ptr {self.box}, align 8")
+        a = element(b, "i8", box, times(b, self._pixel(at), self.pixel))
+        steps, apart = -(-w.cut.length // m.depth), 0
+        if self.columns_ready:
+            stride = -(-wide // LANES) * LANES
+            v = element(b, self.scalar, self._columns(at, {}), times(b, k.begin, stride))
+            apart = stride * self.bytes
+            moves = self._moves(extent_of(w.cut.index) * apart)
+        else:
+            each = m.columns * steps * MATRIX
+            at_lane = times(b, at.lane, size(w.loops[:-1]) * each // LANES)
+            v = element(b, "i8", self.matrix_columns, at_lane)
+            moves = self._moves(matrices_of(wide) * each)
         before = sum(terms.start * step for terms, step in zip(self._terms(), moves, strict=True))
-        v = element(self.b, "i8", v, str(before))
+        v = element(b, "i8", v, str(before))
         runs = runs_of(w, steps) if m.in_parts else 0
         where = self._rows(lines, high, moves)
-        tile = MatrixTile(m, high, matrices_of(wide), self.plan.panel, where, runs=runs)
+        tile = MatrixTile(m, high, matrices_of(wide), self.plan.panel, where, apart, runs=runs)
         self.matrix_tiles[tile.name] = tile
         turns = [len(terms) for terms in self._terms()]
         b.line(tile.call(a, v, str(steps), c, k.first, turns=turns))
@@ -260,11 +287,10 @@ class MatrixWindowWriter(WindowWriter):
         if lines > 1:
             assert w.line is not None
             second = p.steps.get(w.line, 0)
-        down = (p.steps.get(i, 0) * LINE_OF_MATRIX for i in w.loops[:-1])
+        down = (p.steps.get(i, 0) * self.pixel for i in w.loops[:-1])
         loops = tuple(zip(down, moves, strict=True))
-        bytes_of = LINE_OF_MATRIX
-        step = self.matrices.rows * p.part
-        return Rows(row * bytes_of, second * bytes_of, p.part, step, loops)
+        step = LINE_OF_MATRIX if self.rows_ready else self.matrices.rows * p.part
+        return Rows(row * self.pixel, second * self.pixel, p.part, step, loops)
 
     def _pixel(self, at: At) -> str:
         """The first pixel that a tile reads."""
