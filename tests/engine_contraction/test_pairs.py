@@ -194,6 +194,44 @@ def test_windows(stride: int, pad: int, narrow: bool) -> None:
     check(case, window, VECTORS)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("pad", [0, 1])
+@pytest.mark.parametrize(
+    ("row_block", "lane_block", "depth_block", "lanes_first"),
+    [(20, 64, 32, 0), (10, 32, 16, 1), (5, 64, 16, 1), (10, 32, 8, 0)],
+)
+def test_words_are_read_where_they_lie(
+    stride: int, pad: int, row_block: int, lane_block: int, depth_block: int, lanes_first: int
+) -> None:
+    """Those of pixels in their box, and of columns where they are prepared, if there are rows of
+    tiles enough, and if blocks are whole steps."""
+    case = windows((20, 32), (64, 64), stride, pad)
+    form = words(case, AMX, True)
+    given = with_strides(form, {}), AMX, with_views(form, case.constant)
+    found = choose_matrix_window(form, *given, math.inf)
+    assert found is not None
+    schedule = replace(
+        found[1], row_block=row_block, lane_block=lane_block, depth_block=depth_block,
+        lanes_first=lanes_first,
+    )  # fmt: skip
+    check(case, schedule, AMX)
+    text = follow(case.kernel, schedule, {}, AMX, case.constant).text
+    is_whole, many = depth_block % 16 == 0, row_block >= 8
+    assert ("kernel.matrices.rows." in text) != is_whole
+    assert ("kernel.matrices.columns." in text) != (is_whole and many)
+
+
+def test_columns_stay_in_a_cache() -> None:
+    """Those of an item, though nothing is copied: others are read by later items."""
+    case = windows((32, 32), (512, 512), 1, 1)
+    form = words(case, AMX, True)
+    given = with_strides(form, {}), AMX, with_views(form, case.constant)
+    found = choose_matrix_window(form, *given, math.inf)
+    assert found is not None
+    lanes, deep = found[1].lane_block or 512, 2 * (found[1].depth_block or 256)
+    assert 9 * 2 * lanes * deep < AMX.l2
+
+
 def test_channels_that_fill_no_words() -> None:
     """Three of them: the fourth of two words is zero, even beside an infinity."""
     case = windows((9, 16), (3, 40), 1, 1)
