@@ -144,6 +144,24 @@ def test_what_is_kept(name: str) -> None:
     assert program.arena == 0
 
 
+@pytest.mark.parametrize("name", TARGETS)
+def test_heads_side_by_side(name: str) -> None:
+    """Keys and values that are not row-major, nor what shows their words."""
+    sizes = (3, 40, 50, 32)
+    graph = ricci.tc.define(f"{HEAD} -> (O) {{ {SCORES['plain']} {REST} }}")["f"].graph
+    known = {s: dict(zip("HSTD", sizes, strict=True))[s.name] for s in graph.symbols}
+    steps = (32, 3 * 32, 1)
+    machine = machine_of(TARGETS[name])
+    program = lower(graph, known, Types(), {1: steps, 2: steps}, machine=machine)
+    code = write_group(group_of(program), program.strides, TARGETS[name], frozenset())
+    arrays = arguments(sizes)
+    want = expected("plain", arrays)
+    for number in (1, 2):
+        arrays[number] = np.ascontiguousarray(arrays[number].transpose(1, 0, 2))
+    for found in results(code, program, arrays, name):
+        np.testing.assert_allclose(found, want, 1e-2, 6e-3 * np.abs(want).max())
+
+
 def test_rounded_by_an_instruction() -> None:
     """What nothing but pairs reads: tiny numbers are zero there anyway."""
     program = lowered("plain", (2, 64, 64, 32), TARGETS["amx"])
