@@ -20,7 +20,7 @@ class Machine:
     cores have done such a sum, given the strides of tensors that are not row-major, too. If it
     `clashes`, rows that fall on few lines of a core's caches come from far away again and again.
     `near` are the bytes of a core's own cache, 0 if nobody knows, and `pairs` says whether numbers
-    of bfloat16 are multiplied two by two, in sums of products that are kernels of their own."""
+    of bfloat16 are multiplied two by two."""
 
     factors: DType = DType.INT8
     cache: int = 0
