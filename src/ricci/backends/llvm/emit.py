@@ -31,7 +31,7 @@ from ...ir.nodes import (
 )
 from ...ir.rewrite import accesses, is_division
 from ...source import NOWHERE, Span
-from . import emit_address, emit_arith, emit_cast, emit_memory, mathlib
+from . import emit_address, emit_arith, emit_cast, emit_lanes, emit_memory, mathlib
 from .builder import Builder
 from .emit_access import (
     NO_RANGES,
@@ -468,7 +468,7 @@ class Point:
             return mask.all or "true"
         if mask.all is None:
             return mask.each or splat("true", "i1", self.lanes)
-        count = None if mask.each is None else emit_arith.first_lanes(mask.each)
+        count = None if mask.each is None else emit_lanes.first_lanes(mask.each)
         if count is not None:
             return self._first_lanes(count, mask.all)
         spread = self.spread(mask.all, "i1")

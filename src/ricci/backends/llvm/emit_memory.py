@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...dtypes import DType
 from ...ir.nodes import Access, Skip, Tensor
 from ...ir.rewrite import free_indices
-from . import counts, emit_arith
+from . import counts, emit_arith, emit_lanes
 from .builder import Builder, split_operand
 from .emit_near import window_of
 from .emit_parts import Address, Asked, Place, Value
@@ -98,7 +98,7 @@ def _read(point: Point, access: Access, address: Address) -> tuple[str, bool]:
             return spread, True
     if address.offsets is not None or address.stride != 1:
         lanes_on = None if address.mask.is_full else point.mask_text(address.mask)
-        shuffled = emit_arith.strided_load(
+        shuffled = emit_lanes.strided_load(
             point.b, type, align, address, lanes_on, point.lanes, stable
         )
         return shuffled or _gather(point, type, align, address, stable), True
@@ -117,12 +117,12 @@ def _read(point: Point, access: Access, address: Address) -> tuple[str, bool]:
         return point.b.load(full, place, align, stable), True
     name = f"llvm.masked.load.{tag(type, point.lanes)}.p0"
     place, on = f"ptr {address.pointer}", point.mask_text(mask)
-    count = emit_arith.first_lanes(on) if target is not None and target.narrow else None
+    count = emit_lanes.first_lanes(on) if target is not None and target.narrow else None
     if count is not None:
         where = address.pointer
-        return emit_arith.load_first(point.b, type, point.lanes, count, where, align, stable), True
+        return emit_lanes.load_first(point.b, type, point.lanes, count, where, align, stable), True
     raw = _masked_read(point, name, full, place, align, on, stable)
-    return emit_arith.held(point.b, type, raw, point.lanes), True
+    return emit_lanes.held(point.b, type, raw, point.lanes), True
 
 
 def _differ_in_guards(point: Point, access: Access) -> bool:
@@ -233,14 +233,14 @@ def _store_next(point: Point, access: Access, address: Address, raws: list[str])
         if not masks[k]:
             b.line(f"store {full} {raw}, ptr {place}, {kind}")
             continue
-        first = None if b.scales else emit_arith.first_lanes(masks[k])
+        first = None if b.scales else emit_lanes.first_lanes(masks[k])
         if first is not None:
-            emit_arith.store_first(b, type, lanes, first, raw, place, align)
+            emit_lanes.store_first(b, type, lanes, first, raw, place, align)
             continue
         if address.mask.first is not None and len(raws) == 1 and not b.scales:
-            emit_arith.store_live(b, type, lanes, address.mask.first, raw, place, align)
+            emit_lanes.store_live(b, type, lanes, address.mask.first, raw, place, align)
             continue
-        emit_arith.store_masked(b, type, lanes, raw, place, align, masks[k])
+        emit_lanes.store_masked(b, type, lanes, raw, place, align, masks[k])
     follows = access.tensor in point.frame.followed and _begins_line(point, align)
     if address.mask.is_full and follows:
         other = Access(point.frame.followed[access.tensor], access.subscripts)
@@ -316,7 +316,7 @@ def _store_spread(point: Point, type: str, align: int, address: Address, raw: st
             text = f"shufflevector {bits} {mask}, {bits} zeroinitializer, <{lanes} x i32> <{picks}>"
             where = b.pure(text, mask)
         place = b.pure(f"getelementptr {type}, ptr {address.pointer}, i64 {first}", address.pointer)
-        emit_arith.store_masked(b, type, lanes, value, place, align, where)
+        emit_lanes.store_masked(b, type, lanes, value, place, align, where)
 
 
 def _store_backwards(point: Point, type: str, align: int, address: Address, raw: str) -> None:
@@ -334,4 +334,4 @@ def _store_backwards(point: Point, type: str, align: int, address: Address, raw:
         b.line(f"store {full} {value}, ptr {start}, align {align}")
         return
     mask = turned(bits, point.mask_text(address.mask))
-    emit_arith.store_masked(b, type, lanes, value, start, align, mask)
+    emit_lanes.store_masked(b, type, lanes, value, start, align, mask)

@@ -15,7 +15,7 @@ from ...ir.loops import Reduce, Scatter
 from ...ir.nodes import Access, Const, Expr, Index, Local
 from ...ir.rewrite import accesses, has_guard, rebuild
 from ...records import replace
-from . import emit_arith
+from . import emit_arith, emit_lanes
 from .emit import FULL, Mask, Place, Point, Value
 from .emit_types import scalar_type, splat, vector_type, width, with_lanes
 from .mathlib_core import Reals
@@ -213,7 +213,7 @@ class ScanNest(ReduceNest):
         if op != "add" or width(dtype) not in _WORDS or lanes * width(dtype) != _REGISTER:
             return neutral
         real = _WORDS[width(dtype)]
-        zero = emit_arith.held(self.b, real, splat("0.0", real, lanes), lanes)
+        zero = emit_lanes.held(self.b, real, splat("0.0", real, lanes), lanes)
         text = f"bitcast {with_lanes(real, lanes)} {zero} to {vector_type(dtype, lanes)}"
         return zero if type == real else self.b.pure(text, zero)
 

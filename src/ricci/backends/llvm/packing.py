@@ -44,8 +44,8 @@ from .emit_access import (
     needs_check,
     shape_of,
 )
-from .emit_arith import store_first, store_live, store_masked, strided_load
 from .emit_guards import find_guards
+from .emit_lanes import store_first, store_live, store_masked, strided_load
 from .emit_memory import prefetch
 from .emit_types import literal, scalar_type, splat, width, with_lanes
 from .kernels import Strides
