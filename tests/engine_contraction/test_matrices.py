@@ -383,7 +383,7 @@ def test_what_is_prepared_is_not_read_under_masks(monkeypatch: pytest.MonkeyPatc
     plans = [p for _, p in ranked_plans(form, {}, TARGET, case.constant) if p.depth.most % 32]
 
     def costs() -> list[tuple[str, float]]:
-        found = [(p, matrix_choice._Costs(p, {}, TARGET)) for p in plans]
+        found = [(p, matrix_choice.MatrixCosts(p, {}, TARGET)) for p in plans]
         rows = [(p.broadcast_source, c.row) for p, c in found]
         return rows + [(p.vector_source, c.column) for p, c in found]
 

@@ -80,7 +80,7 @@ def find_words(
 def in_pairs(form: Form, strides: Strides, target: Target, matrices: bool) -> Form | None:
     """A form whose factors are numbers of bfloat16 as one of words; None if it is none, or no
     instruction, of `matrices` or not, multiplies them."""
-    if form.scale != 1.0 or not all(_is_number(o.value) for o in (form.left, form.right)):
+    if not all(_is_number(o.value) for o in (form.left, form.right)):
         return None
     words = choose_numbers(target, matrices)
     return None if words is None else _in_words(form, words, strides)

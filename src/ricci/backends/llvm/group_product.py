@@ -31,7 +31,7 @@ from .contraction_words import in_pairs, with_strides, with_views
 from .emit_access import extent_of
 from .kernels import Strides
 from .matrix import LANES
-from .matrix_choice import TILE, cycles_of_block, has_room, unblocked_plans
+from .matrix_choice import TILE, MatrixCosts, unblocked_plans
 from .schedule import Chain, impossible
 from .target import Target
 
@@ -239,69 +239,40 @@ def _best(
     """Cycles of a block, in halves unless tiles are matrices, and how it is done, with tiles of one
     of the numbers of vectors."""
     blocks = -(-plans[0].form.left.extent // block)
-    with_tile = _with_tile if plans[0].matrices is None else _with_matrices
     found = (
-        with_tile(plan, rows, vectors, block, blocks, with_strides(plan.form, strides), target)
+        _with_tile(plan, rows, vectors, block, blocks, with_strides(plan.form, strides), target)
         for plan in plans
         for vectors in widths
     )
     return min(found, key=lambda pair: pair[0])
 
 
-def _of_block(plan: Plan, rows: int, vectors: int, block: int, strides: Strides) -> Plan:
-    """A plan with a tile, for all columns of a block of rows."""
+def _with_tile(
+    plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
+) -> tuple[float, Plan]:
+    """Cycles of a block, and the plan with a tile, for all columns of the block's rows."""
     vectors = min(vectors, plan.padded // plan.lanes)
     panel = vectors * plan.lanes
     panels = -(-plan.vector.extent // panel)
-    return replace(
+    plan = replace(
         plan, rows=rows, vectors=vectors, row_block=block, lane_block=panels * panel, grain=1,
         across=is_across(plan.form, plan.vector, plan.lanes, strides), is_streamed=False,
         asks_ahead=False,
     )  # fmt: skip
-
-
-def _lane_blocks(plan: Plan) -> list[int]:
-    """How many columns may be done at a time."""
-    panels = plan.lane_block // plan.panel
-    return [-(-panels // n) * plan.panel for n in (1, 2, 4, 8, 16, 32)]
-
-
-def _with_tile(
-    plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
-) -> tuple[float, Plan]:
-    plan = _of_block(plan, rows, vectors, block, strides)
-    costs = Costs(plan, strides, target)
+    kind = Costs if plan.matrices is None else MatrixCosts
+    costs = kind(plan, strides, target)
     packing = 0.0
     if plan.vector_source == "packed" and _bytes(plan) <= MOST_PANELS:
         packing = costs.column * plan.vector.extent / blocks
         plan = replace(plan, vector_source="prepared")
-        costs = Costs(plan, strides, target)
+        costs = kind(plan, strides, target)
     real = min(block, plan.broadcast.extent)
     wide = plan.vector.extent
-    lane_blocks = _lane_blocks(plan)
+    lane_blocks = [-(-panels // n) * panel for n in (1, 2, 4, 8, 16, 32)]
+    if isinstance(costs, MatrixCosts):
+        lane_blocks = [b for b in lane_blocks if costs.has_room(real, b)] or [panel]
     cycles = costs.chunks(real, [min(b, wide) for b in lane_blocks])
     choices = ((c * -(-wide // b), b) for c, b in zip(cycles, lane_blocks, strict=True))
-    cost, lane_block = min(choices, key=lambda pair: pair[0])
-    return cost + packing, replace(plan, lane_block=lane_block)
-
-
-def _with_matrices(
-    plan: Plan, rows: int, vectors: int, block: int, blocks: int, strides: Strides, target: Target
-) -> tuple[float, Plan]:
-    plan = _of_block(plan, rows, vectors, block, strides)
-    if plan.vector_source == "packed" and _bytes(plan) <= MOST_PANELS:
-        packed = cycles_of_block(plan, block, plan.vector.extent, strides, target)
-        plan = replace(plan, vector_source="prepared")
-        kept = cycles_of_block(plan, block, plan.vector.extent, strides, target)
-        packing = (packed - kept) / blocks
-    else:
-        packing = 0.0
-    wide = plan.vector.extent
-    sizes = [b for b in _lane_blocks(plan) if has_room(plan, block, b, strides, target)]
-    choices = (
-        (cycles_of_block(plan, block, min(b, wide), strides, target) * -(-wide // b), b)
-        for b in sizes or [plan.panel]
-    )
     cost, lane_block = min(choices, key=lambda pair: pair[0])
     return cost + packing, replace(plan, lane_block=lane_block)
 

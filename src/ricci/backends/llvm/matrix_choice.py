@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...dtypes import DType
 from ...ir.loops import tensors_touched
@@ -186,7 +186,7 @@ def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
     """The plan with the blocks that are done soonest."""
     down = [n * plan.rows for n in pieces(-(-plan.broadcast.extent // plan.rows))]
     right = [n * plan.panel for n in pieces(-(-plan.vector.extent // plan.panel))]
-    costs = _Costs(plan, strides, target)
+    costs = MatrixCosts(plan, strides, target)
     sizes = [(r, c) for r in down for c in right if costs.has_room(r, c)]
     sizes = sizes or [(plan.rows, plan.panel)]
     row_block, lane_block = min(sizes, key=lambda s: costs.until_done(*s))
@@ -195,17 +195,7 @@ def _with_blocks(plan: Plan, strides: Strides, target: Target) -> Plan:
 
 def until_done(plan: Plan, strides: Strides, target: Target) -> float:
     """Cycles until all cores have done all chunks."""
-    return _Costs(plan, strides, target).until_done(plan.row_block, plan.lane_block)
-
-
-def cycles_of_block(plan: Plan, rows: int, columns: int, strides: Strides, target: Target) -> float:
-    """Cycles of a block of so many rows and columns."""
-    return _Costs(plan, strides, target).block(rows, columns)
-
-
-def has_room(plan: Plan, rows: int, columns: int, strides: Strides, target: Target) -> bool:
-    """Whether a core has room for a block of so many rows and columns."""
-    return _Costs(plan, strides, target).has_room(rows, columns)
+    return MatrixCosts(plan, strides, target).until_done(plan.row_block, plan.lane_block)
 
 
 def _is_spread(operand: Operand, strides: Strides) -> bool:
@@ -213,7 +203,7 @@ def _is_spread(operand: Operand, strides: Strides) -> bool:
     return operand.access is not None and step_of(operand, operand.indices, strides) > 1
 
 
-class _Costs:
+class MatrixCosts:
     """What a plan costs, for any blocks of rows and columns."""
 
     def __init__(self, plan: Plan, strides: Strides, target: Target) -> None:
@@ -288,14 +278,18 @@ class _Costs:
         rows, columns = plan.broadcast.extent, plan.vector.extent
         down, right = -(-rows // row_block), -(-columns // lane_block)
         chunks = plan.outer * down * right
-        chunk = self.block(rows / down, columns / right)
+        chunk = self.chunk(rows / down, columns / right)
         # those at the ends are shorter: others are done in the meantime
-        largest = self.block(min(row_block, rows), min(lane_block, columns))
+        largest = self.chunk(min(row_block, rows), min(lane_block, columns))
         even = max(chunk * chunks / cores, largest * -(-chunks // cores) * (chunks < 8 * cores))
         return even + 0.07 * largest + min(CLAIM, chunk / 10) * chunks / cores
 
-    def block(self, rows: float, columns: float) -> float:
-        """Cycles of so many rows and columns."""
+    def chunks(self, rows: int, columns: Sequence[int]) -> list[float]:
+        """Cycles of chunks of several numbers of columns."""
+        return [self.chunk(rows, count) for count in columns]
+
+    def chunk(self, rows: float, columns: float) -> float:
+        """Cycles of a chunk of so many rows and columns."""
         m, plan = self.m, self.plan
         count = len(m.products)
         a_loads, b_loads = m.loads

@@ -4,7 +4,8 @@
 
 Of the box of `a` that an item needs, each element is arranged once: along one reduced index, the
 *depth*, in the words of a matrix; all others make up a *pixel*, whose words are a row of it. So the
-matrices that a tile reads for different k lie some pixels from one another.
+matrices that a tile reads for different k lie some pixels from one another. What are words anyway,
+as many as fill matrices, is read where it lies.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ both come from the second cache."""
 _RUN = 4
 """Steps of a run, at least: the sums of each go to memory and back."""
 _MANY_TILES = 8
-"""Of rows, for which it does not pay to copy columns."""
+"""Of rows: with so many it does not pay to copy columns."""
 _MOST_BLOCKS = 16
 """Blocks of an index that are worth a try."""
 

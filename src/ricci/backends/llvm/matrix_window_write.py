@@ -51,7 +51,8 @@ def write_matrix_window(plan: WindowPlan, strides: Strides, target: Target) -> K
 
 class MatrixWindowWriter(WindowWriter):
     """As `WindowWriter`, of a plan that has `matrices`: an item's box, and its columns, are
-    arranged before its tiles, unless those of the item before are the same."""
+    arranged before its tiles, unless those of the item before are the same, or are read as they
+    are."""
 
     def __init__(self, w: WindowPlan, strides: Strides, target: Target) -> None:
         super().__init__(w, strides, target)
