@@ -8,11 +8,21 @@ first, then to what there is; numbers that are not normal count as zero, as fact
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+
+import numpy as np
 
 from ricci.backends.llvm.builder import Builder
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.matrix import LANES, LINE_OF_MATRIX, MATRIX
+from ricci.backends.llvm.target import Target, host
+from ricci.dtypes import BFLOAT16, from_bfloat16
+from ricci.ir.nodes import Tensor
+
+from .native import Native
+
+HOST = host()
 
 _NAMED = re.compile(
     r"@llvm\.x86\.(ldtilecfg|tile\w+|tdp\w+|avx512bf16\.(?:dpbf16ps|cvtneps2bf16)\.\d+)\("
@@ -36,6 +46,26 @@ def emulated(code: KernelCode) -> KernelCode:
         text=text + state + "".join(_function(name) for name in sorted(used)),
         declarations=frozenset(declarations),
     )
+
+
+def results_of(
+    code: KernelCode, arrays: Mapping[Tensor, np.ndarray], result: Tensor, is_there: bool
+) -> Iterator[np.ndarray]:
+    """What code makes of arrays, by functions, and, if its instructions are there, by the
+    processor; each with arrays that end where a page does, and that begin there. Numbers of
+    bfloat16 in float32."""
+    for form in (emulated(code), *([code] if is_there else [])):
+        for at_end in (True, False):
+            native = Native(form, arrays, HOST, at_end)
+            native.run(1)  # the functions have one set of registers
+            assert not native.errors.any()
+            found = native.array(result)
+            yield from_bfloat16(found) if found.dtype == BFLOAT16 else found
+
+
+def has_pairs(target: Target) -> bool:
+    """Whether the processor has the instructions for pairs of bfloat16 that a target has."""
+    return HOST.rounds and (HOST.matrices or not target.matrices)
 
 
 _FMA = "declare float @llvm.fma.f32(float, float, float)"

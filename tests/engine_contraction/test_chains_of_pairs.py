@@ -14,12 +14,13 @@ import torch
 from torch.nn import functional
 
 import ricci
+from ricci.backends.llvm.group_product import plan_products
 from ricci.backends.llvm.kernels import KernelCode
 from ricci.backends.llvm.machine import machine_of
 from ricci.backends.llvm.nest_group import choose_chain, write_group
 from ricci.backends.llvm.schedule import Chain
 from ricci.backends.llvm.schedule_space_chain import ChainSpace, space_of
-from ricci.backends.llvm.target import Target, host
+from ricci.backends.llvm.target import Target
 from ricci.backends.llvm.targets import named
 from ricci.diagnostics import Error
 from ricci.dtypes import DType, Types, from_bfloat16, to_bfloat16
@@ -27,13 +28,12 @@ from ricci.ir.loops import Group, Program
 from ricci.passes import chains
 from ricci.passes.pipeline import lower
 
-from .emulated import emulated
-from .native import Native
+from .emulated import has_pairs, results_of
 
-HOST = host()
 TARGETS = {
     name: replace(named(f"x86-64-v4-{name}"), cores=2, l2=2 << 20) for name in ("amx", "bf16")
 }
+INSTRUCTIONS = {"amx": "x86.tdpbf16ps", "bf16": "avx512bf16.dpbf16ps"}
 HEAD = "def f(bfloat16(H, S, D) Q, bfloat16(H, T, D) K, bfloat16(H, T, D) V, bfloat16(S, T) M)"
 REST = """
     m(h, s) max=! A(h, s, t)
@@ -66,9 +66,18 @@ def everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lowered(kind: str, sizes: tuple[int, ...], target: Target) -> Program:
-    graph = ricci.tc.define(f"{HEAD} -> (O) {{ {SCORES[kind]} {REST} }}")["f"].graph
+    return lowered_text(f"{HEAD} -> (O) {{ {SCORES[kind]} {REST} }}", sizes, target)
+
+
+def lowered_text(
+    text: str,
+    sizes: tuple[int, ...],
+    target: Target,
+    strides: dict[int, tuple[int, ...]] | None = None,
+) -> Program:
+    graph = ricci.tc.define(text)["f"].graph
     known = {s: dict(zip("HSTD", sizes, strict=True))[s.name] for s in graph.symbols}
-    return lower(graph, known, Types(), machine=machine_of(target))
+    return lower(graph, known, Types(), strides, machine=machine_of(target))
 
 
 def group_of(program: Program) -> Group:
@@ -98,19 +107,18 @@ def expected(kind: str, arrays: Arrays) -> np.ndarray:
 
 def results(code: KernelCode, program: Program, arrays: Arrays, name: str) -> Iterator[np.ndarray]:
     """Those of functions, and those of the processor if it has what the target has."""
-    (out,) = program.outputs
+    out = program.outputs[0]
     given = {t: to_bfloat16(a) for t, a in zip(program.inputs, arrays, strict=True)}
     shape = (arrays[0].shape[0], arrays[0].shape[1], arrays[2].shape[2])
-    given[out] = to_bfloat16(np.zeros(shape, np.float32))
-    forms = [emulated(code)]
-    if HOST.rounds and (HOST.matrices or name != "amx"):
-        forms.append(code)
-    for form in forms:
-        for at_end in (True, False):
-            native = Native(form, given, HOST, at_end)
-            native.run(1)  # the functions have one set of registers
-            assert not native.errors.any()
-            yield from_bfloat16(native.array(out))
+    given[out] = np.zeros(shape, out.dtype.numpy())
+    return results_of(code, given, out, has_pairs(TARGETS[name]))
+
+
+def parts_with(pattern: str, code: KernelCode) -> set[int]:
+    """The numbers of the kernels of a group that have an instruction."""
+    functions = re.split(r"^define ", code.text, flags=re.MULTILINE)[1:]
+    names = (re.search(r"@kernel\.part(\d+)", f) for f in functions if pattern in f)
+    return {int(found[1]) for found in names if found is not None}
 
 
 def check(
@@ -118,10 +126,7 @@ def check(
 ) -> None:
     program = lowered(kind, sizes, TARGETS[name])
     code = write_group(group_of(program), program.strides, TARGETS[name], frozenset(), schedule)
-    pattern = "tdpbf16ps" if name == "amx" else r"avx512bf16\.dpbf16ps"
-    parts = re.findall(r"define internal void @kernel\.(part\d+)\.", code.text)
-    assert re.search(pattern, code.text) and not re.search(r"fma\.v\d+f32\(.*%a", code.text)
-    assert len({*parts}) >= 2
+    assert parts_with(INSTRUCTIONS[name], code) == {0, 5}
     arrays = arguments(sizes)
     want = expected(kind, arrays)
     for found in results(code, program, arrays, name):
@@ -148,11 +153,9 @@ def test_what_is_kept(name: str) -> None:
 def test_heads_side_by_side(name: str) -> None:
     """Keys and values that are not row-major, nor what shows their words."""
     sizes = (3, 40, 50, 32)
-    graph = ricci.tc.define(f"{HEAD} -> (O) {{ {SCORES['plain']} {REST} }}")["f"].graph
-    known = {s: dict(zip("HSTD", sizes, strict=True))[s.name] for s in graph.symbols}
     steps = (32, 3 * 32, 1)
-    machine = machine_of(TARGETS[name])
-    program = lower(graph, known, Types(), {1: steps, 2: steps}, machine=machine)
+    text = f"{HEAD} -> (O) {{ {SCORES['plain']} {REST} }}"
+    program = lowered_text(text, sizes, TARGETS[name], {1: steps, 2: steps})
     code = write_group(group_of(program), program.strides, TARGETS[name], frozenset())
     arrays = arguments(sizes)
     want = expected("plain", arrays)
@@ -163,12 +166,12 @@ def test_heads_side_by_side(name: str) -> None:
 
 
 def test_rounded_by_an_instruction() -> None:
-    """What nothing but pairs reads: tiny numbers are zero there anyway."""
-    program = lowered("plain", (2, 64, 64, 32), TARGETS["amx"])
-    text = write_group(group_of(program), {}, TARGETS["amx"], frozenset()).text
-    functions = text.split("define ")
-    (rounding,) = (f for f in functions if re.match(r"internal void @kernel\.part4\(", f))
-    assert "avx512bf16.cvtneps2bf16" in rounding
+    """What nothing but pairs reads, for which tiny numbers are zero anyway; and no other."""
+    for results_too, parts in (("O", {4, 5}), ("O, W", {5}), ("O, m", {4, 5})):
+        text = f"{HEAD} -> ({results_too}) {{ {SCORES['plain']} {REST} }}"
+        program = lowered_text(text, (2, 64, 64, 32), TARGETS["amx"])
+        code = write_group(group_of(program), {}, TARGETS["amx"], frozenset())
+        assert parts_with("avx512bf16.cvtneps2bf16", code) == parts, results_too
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -215,8 +218,29 @@ def test_rows_that_leave_a_cache() -> None:
     assert [c.rows for c in rows if c is not None] == [16, 32]
 
 
+def test_columns_that_are_copied_leave_room() -> None:
+    """Those whose words fill no whole step, some at a time."""
+    group = group_of(lowered("plain", (1, 64, 20000, 20), TARGETS["amx"]))
+    products = plan_products(group, {}, TARGETS["amx"], frozenset(), 100)
+    assert products is not None
+    assert products.plans[0].lane_block <= 10016
+
+
+def test_products_of_which_one_is_of_pairs() -> None:
+    """Are by multiply-adds both, should they be together: a block has rows for tiles of both."""
+    text = f"{HEAD} -> (O) {{ {SCORES['plain']} {REST} }}".replace("bfloat16(exp", "(exp")
+    target = TARGETS["amx"]
+    program = lowered_text(text, (2, 40, 50, 32), replace(target, in_parts=False))
+    code = write_group(group_of(program), {}, target, frozenset())
+    assert not parts_with("bf16ps", code)
+    arrays = arguments((2, 40, 50, 32))
+    want = expected("plain", arrays)
+    for found in results(code, program, arrays, "amx"):
+        np.testing.assert_allclose(found, want, 1e-2, 6e-3 * np.abs(want).max())
+
+
 def test_others_are_by_multiply_adds() -> None:
-    """Where a product has other factors, all do; and none is where tiny numbers are to be kept."""
+    """None is of pairs where tiny numbers are to be kept."""
     exact = replace(TARGETS["amx"], in_parts=False)
     program = lowered("plain", (2, 64, 64, 32), exact)
     text = write_group(group_of(program), {}, exact, frozenset()).text

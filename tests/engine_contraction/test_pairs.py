@@ -24,12 +24,11 @@ from ricci.backends.llvm.target import Target, host
 from ricci.backends.llvm.targets import named
 from ricci.backends.llvm.window_choice import choose_window
 from ricci.diagnostics import Error
-from ricci.dtypes import BFLOAT16, DType, from_bfloat16, to_bfloat16
+from ricci.dtypes import DType, from_bfloat16, to_bfloat16
 from ricci.ir.nodes import Binary, Cast, Const, Expr, Local, Skip, Subscript, Tensor
 
 from .cases import Case, at, binary, index, summed, tensor
-from .emulated import emulated
-from .native import Native
+from .emulated import has_pairs, results_of
 from .oracle import reduce
 
 HOST = host()
@@ -96,16 +95,7 @@ def natives(code: KernelCode, case: Case, arrays: Arrays, target: Target) -> Ite
     given = {t: to_bfloat16(a) for t, a in arrays.items()}
     shape = [int(e.value) for e in case.target.shape if isinstance(e, Const)]
     given[case.target] = np.zeros(shape, case.target.dtype.numpy())
-    forms = [emulated(code)]
-    if HOST.rounds and (HOST.matrices or not target.matrices):
-        forms.append(code)
-    for form in forms:
-        for at_end in (True, False):
-            native = Native(form, given, HOST, at_end)
-            native.run(1)  # the functions have one set of registers
-            assert not native.errors.any()
-            found = native.array(case.target)
-            yield from_bfloat16(found) if found.dtype == BFLOAT16 else found
+    return results_of(code, given, case.target, has_pairs(target))
 
 
 def wanted(case: Case, arrays: Arrays) -> np.ndarray:
