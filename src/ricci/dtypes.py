@@ -72,6 +72,9 @@ class DType(Enum):
         return self.value
 
 
+NARROW = (DType.FLOAT16, DType.BFLOAT16)
+"""Reals that programs compute with in float32, and store rounded."""
+
 _REALS = frozenset({DType.REAL, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
 _INTS = frozenset(d for d in DType if "int" in d.value)
 _NUMPY: dict[DType, np.dtype[np.generic]] = {

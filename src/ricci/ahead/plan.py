@@ -40,6 +40,7 @@ from ..runtime import tuning_file
 from ..runtime.instance import Loaded, Weights, most_steps
 from ..runtime.options import Options
 from ..runtime.pool import this_machine
+from ..runtime.preparation import needed_later
 from ..runtime.signature import with_state
 from ..runtime.variables import VariableValues
 from .conditions import Cells, Conditions
@@ -262,7 +263,8 @@ def _data(
 ) -> dict[tuple[str, int], bytes]:
     """Constants by kind and number, with what is prepared from them if this can be done here."""
     changed = {old for old, _ in graph.updates}
-    arrays = values.of([v for v in graph.variables if v not in changed])
+    constant = [v for v in graph.variables if v not in changed]
+    arrays = values.of(constant, image.variable_dtypes)
     data = {("variable", k): array.tobytes() for k, array in enumerate(arrays)}
     data |= {("constant", k): bytes for k, (_, bytes) in enumerate(image.constants)}
     if not wish.runs_here:
@@ -271,9 +273,10 @@ def _data(
     text = module_text([(s, c) for s, c in codes.items() if s in needed], wish.target)
     here = this_machine()
     code = compile_text(text, replace(wish.target, triple=here.triple))
-    weights = Weights(Loaded(replace(image, code=(code,), steps=())), arrays, 1)
+    loaded = Loaded(replace(image, code=(code,), steps=()))
+    weights = Weights(loaded, arrays, 1, late=needed_later(image))
     for number, (address, size) in enumerate(zip(weights.kept, image.kept, strict=True)):
-        data["kept", number] = ctypes.string_at(address, size)
+        data["kept", number] = ctypes.string_at(address, size) if address else b""
     return data
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import cast
 
-from ..dtypes import DType
+from ..dtypes import NARROW, DType
 from ..ir import shapes
 from ..ir.chains import Chain, chain_of
 from ..ir.loops import Fill, Group, Kernel, Reduce, Scatter
@@ -331,7 +331,7 @@ def _accumulated_in_float32(kernel: Reduce) -> Reduce:
     The terms are computed in the type of the target, but the last operation of each is not
     rounded to it.
     """
-    if not any(t.dtype in _NARROW for t in kernel.targets) or kernel.op == "set":
+    if not any(t.dtype in NARROW for t in kernel.targets) or kernel.op == "set":
         return kernel
     initial = tuple(map(_in_float32, kernel.initial))
     accumulators = tuple(
@@ -351,7 +351,7 @@ def _accumulated_in_float32(kernel: Reduce) -> Reduce:
 
 
 def _in_float32(expr: Expr) -> Expr:
-    if expr.dtype not in _NARROW:
+    if expr.dtype not in NARROW:
         return expr
     match expr:
         case Const() if expr.value in (0, 1, math.inf, -math.inf):
@@ -359,9 +359,6 @@ def _in_float32(expr: Expr) -> Expr:
         case Binary(op="add" | "sub" | "mul" as op, lhs=lhs, rhs=rhs):
             return Binary(op, Cast(DType.FLOAT32, lhs), Cast(DType.FLOAT32, rhs))
     return Cast(DType.FLOAT32, expr)
-
-
-_NARROW = (DType.FLOAT16, DType.BFLOAT16)
 
 
 def may_fail(expr: Expr) -> bool:

@@ -32,6 +32,7 @@ from .bands import do_in_bands
 from .batches import batch_by_batch
 from .borders import copy_borders
 from .control import Lowered, lower_control
+from .exact import keep_exact
 from .hoist import hoist
 from .in_place import sums_in_place
 from .items import Items, items_of, open_batch
@@ -40,6 +41,7 @@ from .leaves import mark_leaving
 from .machine import UNKNOWN, Machine
 from .memory import plan_memory, split_constant
 from .prune import prune
+from .residuals import keep_residuals
 from .scale import move_constants
 from .scans import separate_scans
 from .specialise import specialise
@@ -141,18 +143,22 @@ def _program(
     ports = {*inputs, *_outputs(graph), *constant, *fixed}
     strides: dict[Tensor, tuple[int, ...]] = {}
     if not (graph.symbols or graph.sizes):
+        late = keep_residuals(late, {*ports, *lowered.changing, *views, *views.values()})
+        late = hold_in_float32(late, machine.pairs)
         late, moved = move_constants(late, constant)
         early += moved.kernels
         kept += moved.constants
         constant |= {*moved.constants}
         ports |= {*moved.constants}
-        late = hold_in_float32(late, machine.pairs)
         late = sums_in_place(late, ports | lowered.changing, views)
         strides = _layouts(late, lowered, constant, ports)
         late, arranged = arrange_constants(late, lowered.places.strides_of_all(strides), constant)
         early += arranged.kernels
         kept += arranged.copies.values()
         strides |= arranged.strides
+        exact = keep_exact(early, late, constant | {*kept}, {*strides, *views, *views.values()})
+        early, late, constant = exact.early, exact.late, {*exact.all(constant)}
+        ports = {*exact.all(ports)}
         late = copy_borders(late, lowered.places.strides_of_all(strides), constant)
         late = copy_strided(late, lowered.places.strides_of_all(strides), constant, machine.takes)
         batched = batch_by_batch(
@@ -166,7 +172,7 @@ def _program(
             late,
             batched.places,
             strides,
-            constant | {*arranged.copies.values()},
+            constant | {*exact.all(arranged.copies.values())},
             {*fixed, *ports, *lowered.changing},
             machine,
         )
@@ -174,14 +180,19 @@ def _program(
         views = lowered.views
         late = mark_leaving(late, _outputs(graph)[: len(_outputs(graph)) - states], views)
     else:
+        late = keep_residuals(late, {*ports, *lowered.changing, *views, *views.values()})
         late = hold_in_float32(late, machine.pairs)
+        exact = keep_exact(early, late, constant, {*strided, *views, *views.values()})
+        early, late = exact.early, exact.late
+    kept, constants = [*exact.all(kept)], exact.all(constants)
+    variables = exact.all(graph.variables)
     if items is not None:
         late = [*items.loop(late)]
     blocks: dict[Kind, Sequence[Tensor]] = {
         "kept": kept,
         "output": _outputs(graph),
         "input": inputs,
-        "variable": graph.variables,
+        "variable": variables,
         "constant": constants,
     }
     for kind, tensors in blocks.items():
@@ -190,7 +201,7 @@ def _program(
     buffers, _, _ = plan_memory(tuple(early), fixed, views, starts, strides)
     rest, room, arena = plan_memory(tuple(late), fixed, views, starts, strides)
     program = Program(
-        graph.name, inputs, _outputs(graph), graph.variables, constants, tuple(kept),
+        graph.name, inputs, _outputs(graph), variables, constants, tuple(kept),
         tuple(early), tuple(late), {**fixed, **buffers, **rest}, arena,
         (*graph.symbols, *(s for s, _ in graph.sizes)), len(graph.sizes), checks, strides,
         room=room,

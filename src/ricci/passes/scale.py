@@ -7,9 +7,10 @@ to a sum of products with a constant operand are additions of constants and mult
 
 the operand is arranged with the factor in it, once, and the term is what the sum begins with. Where
 each result has elements of the operand of its own, which nothing arranges, the products with the
-factor are a new constant. A sum of integers is multiplied once, and added to, when it has become
-real. Factors behind limits of the sum, as those of a rectifier, are moved before them. Does not:
-touch real sums of few terms otherwise.
+factor are a new constant, and so they are where the operand is `bfloat16`, as is that. A sum of
+integers is multiplied once, and added to, when it has become real. Factors behind limits of the
+sum, as those of a rectifier, are moved before them. Does not: touch real sums of few terms
+otherwise, or factors of what is `float16`, which has fewer bits where it is small.
 
 Example: the normalisation of a batch by stored statistics, behind a convolution.
 """
@@ -105,7 +106,12 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
         return kernel
     if steps.factor is not None:
         start = _times(start, steps.factor)
-        if is_arranged:
+        if isinstance(given, Cast):
+            weights = _scaled(kernel, given, steps.factor, moved)
+            if weights is None:
+                return kernel
+            value = Binary("mul", rest, weights)
+        elif is_arranged:
             factor = moved.constant(f"{kernel.name}.factor", steps.factor)
             value = Binary("mul", value, factor)
         elif not isinstance(given, Access) or not is_inside(given):
@@ -121,6 +127,18 @@ def _moved(kernel: Reduce, constant: Container[Tensor], moved: Moved) -> Reduce:
     return replace(
         kernel, initial=(start,), values=(value,), accumulators=(fresh,), results=results
     )
+
+
+def _scaled(kernel: Reduce, given: Cast, factor: Expr, moved: Moved) -> Expr | None:
+    """Weights that are made `float32`, with a factor in them, as narrow as they were; None if they
+    are something else, or if numbers so small might lose bits."""
+    weights = given.operand
+    if not isinstance(weights, Access) or not is_inside(weights):
+        return None
+    if weights.dtype is not DType.BFLOAT16 or given.dtype is not DType.FLOAT32:
+        return None
+    scaled = Cast(weights.dtype, Binary("mul", given, factor))
+    return Cast(given.dtype, moved.constant(f"{kernel.name}.scaled", scaled))
 
 
 def _gathered(kernel: Reduce, constant: Container[Tensor], own: set[Index], moved: Moved) -> Reduce:

@@ -11,20 +11,19 @@ Example: `bfloat16(total) * scale + offset`, all of bfloat16, becomes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
 
-from ..dtypes import DType, from_bfloat16, to_dtype
+from ..dtypes import NARROW, DType, from_bfloat16, to_dtype
 from ..ir.loops import Action, Choose, Group, Reduce, Repeat
-from ..ir.nodes import Access, Apply, Binary, Cast, Const, Expr, Local, Select, Unary
+from ..ir.nodes import Access, Apply, Binary, Cast, Const, Expr, Local, Select, Tensor, Unary
 from ..ir.rewrite import nodes_through_locals
 from ..records import replace
 from .fuse import map_expressions
 from .siblings import factors_of_pairs
 
-NARROW = (DType.FLOAT16, DType.BFLOAT16)
 _PLAIN = (
     "add", "sub", "mul", "div", "pow", "min", "max",
     "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor",
@@ -67,22 +66,27 @@ def _group(group: Group, pairs: bool) -> Group:
         wide -= set(factors_of_pairs(group))
     kept = {t: replace(t, dtype=DType.FLOAT32) if t in wide else t for t in group.local}
 
+    kernels = tuple(hold(retyped(k, kept)) for k in group.kernels)
+    return replace(group, kernels=kernels, local=tuple(kept.values()))
+
+
+def retyped(kernel: Reduce, now: Mapping[Tensor, Tensor]) -> Reduce:
+    """A kernel with tensors of another type for some: what it reads of them has the type that it
+    had, and what it stores in them has theirs."""
+
     def node(expr: Expr) -> Expr:
-        found = kept.get(expr.tensor) if isinstance(expr, Access) else None
+        found = now.get(expr.tensor) if isinstance(expr, Access) else None
         if not isinstance(expr, Access) or found is None or found is expr.tensor:
             return expr
         return Cast(expr.dtype, replace(expr, tensor=found))
 
-    kernels = []
-    for kernel in group.kernels:
-        found = map_expressions(kernel, node)
-        targets = tuple(replace(t, tensor=kept.get(t.tensor, t.tensor)) for t in found.targets)
-        results = tuple(
-            r if r.dtype is t.dtype else Cast(t.dtype, r)
-            for t, r in zip(targets, found.results, strict=True)
-        )
-        kernels.append(hold(replace(found, targets=targets, results=results)))
-    return replace(group, kernels=tuple(kernels), local=tuple(kept.values()))
+    changed = map_expressions(kernel, node)
+    targets = tuple(replace(t, tensor=now.get(t.tensor, t.tensor)) for t in changed.targets)
+    results = tuple(
+        r if r.dtype is t.dtype else Cast(t.dtype, r)
+        for t, r in zip(targets, changed.results, strict=True)
+    )
+    return replace(changed, targets=targets, results=results)
 
 
 def hold(kernel: Reduce) -> Reduce:

@@ -84,8 +84,9 @@ class Loaded:
 class Weights:
     """The variables of a program at one time, and what is derived from them.
 
-    Only variables that calls read stay in memory here. `before` are weights of earlier values, of
-    which those at the places `changed` are others now: the rest is taken over.
+    Only what calls read stays in memory here, which is `late` if that is said. `before` are weights
+    of earlier values, of which those at the places `changed` are others now; the rest is taken
+    over.
     """
 
     def __init__(
@@ -95,13 +96,20 @@ class Weights:
         count: int,
         before: Weights | None = None,
         changed: frozenset[int] = frozenset(),
+        late: Part | None = None,
     ) -> None:
         image = loaded.image
         self.loaded = loaded
-        late = needed_later(image)
-        self.variables = [aligned(v) if k in late else None for k, v in enumerate(variables)]
+        late = needed_later(image) if late is None else late
+        self.variables = [
+            aligned(v) if k in late.variables else None for k, v in enumerate(variables)
+        ]
         """None at the places of those that only the preparation reads."""
-        self._memory, self.kept = blocks(image.kept)
+        self._late = late.kept
+        self._memory, self.kept = blocks(
+            [n if k in late.kept else 0 for k, n in enumerate(image.kept)]
+        )
+        """Addresses; 0 of those that only the preparation reads, once it is done."""
         self._free: list[Instance] = []
         self.is_simple = is_simple(image.steps)
         """Whether `Instance.run_simply` does."""
@@ -121,15 +129,22 @@ class Weights:
         arrays = room.read([variables[k] for k in lent])
         for k, array in zip(lent, arrays, strict=True):
             self.variables[k] = array
+        between = [k for k in part.kept if k not in self._late]
+        memory, places = blocks([self.loaded.image.kept[k] for k in between])
+        for k, place in zip(between, places, strict=True):
+            self.kept[k] = place
         instance = Instance(self, part.steps, self._count, bound=False)
         instance.run([])
         instance.raise_failures()
         for k in lent:
             self.variables[k] = None
+        for k in between:
+            self.kept[k] = 0
+        del memory
 
     def _take_over(self, part: Part, before: Weights) -> None:
         sizes = self.loaded.image.kept
-        for k in part.kept:
+        for k in part.kept & self._late:
             ctypes.memmove(self.kept[k], before.kept[k], sizes[k])
 
     def take(self, sizes: Array | None = None) -> Instance:

@@ -411,7 +411,7 @@ class Native(Engine):
             weights = self._weights.get(loaded)
             if weights is None:
                 threads = self._threads.get(loaded, self.threads)
-                values = variables.held(self._constant)
+                values = variables.held(self._constant, loaded.image.variable_dtypes)
                 stale = self._stale.get(loaded, _Stale(None, set()))
                 changed = [k for k, t in enumerate(self._constant) if t.name in stale.changed]
                 weights = Weights(loaded, values, threads, stale.weights, frozenset(changed))

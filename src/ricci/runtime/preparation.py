@@ -18,7 +18,7 @@ AT_ONCE = 4 << 20
 
 @dataclass(frozen=True)
 class Part:
-    """Steps in their order; the variables that they read, the kept blocks that they write."""
+    """Steps in their order; the variables that they read, the kept blocks that they touch."""
 
     steps: tuple[Step, ...]
 
@@ -37,9 +37,9 @@ class Part:
         return sum(variables[k].bytes for k in self.variables)
 
 
-def needed_later(image: Image) -> frozenset[int]:
-    """The variables that calls read."""
-    return Part(image.steps).variables
+def needed_later(image: Image) -> Part:
+    """What calls read."""
+    return Part(image.steps)
 
 
 def parts_of(image: Image) -> list[Part]:

@@ -88,7 +88,8 @@ class Subject:
     def _kept(self) -> list[Array]:
         """What was derived from variables, as arrays."""
         sizes = self.weights.loaded.image.kept[: len(self.program.kept)]
-        return [_bytes_at(at, n) for n, at in zip(sizes, self.weights.kept, strict=False)]
+        kept = zip(sizes, self.weights.kept, strict=False)
+        return [_bytes_at(at, n) if at else np.zeros(n, np.uint8) for n, at in kept]
 
     def arguments(self) -> list[Array]:
         """The inputs and outputs of a call, which lie as those of calls do, if big in large pages.

@@ -91,7 +91,8 @@ class Problem:
         machine, states = machine_of(target), len(changed)
         program = lower(stateful, self.sizes, self.types, self.strides, states, machine)
         arrays = [*self.arrays, *values.of(changed)]
-        return Subject(program, target, arrays, values.of(constant), threads)
+        dtypes = [t.dtype.numpy() for t in program.variables]
+        return Subject(program, target, arrays, values.of(constant, dtypes), threads)
 
     def key(self, threads: int) -> tuning_file.Key:
         graph = with_state(self.graph)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
+from typing import Any
 
 import numpy as np
 
 from ..diagnostics import error
-from ..dtypes import Types, to_dtype
+from ..dtypes import BFLOAT16, NARROW, DType, Types, from_bfloat16, to_dtype
 from ..ir import interpret_bind
 from ..ir.nodes import Graph, Tensor
 from ..ir.shapes import evaluate
@@ -21,12 +22,17 @@ from .blocks import aligned_copy
 
 @dataclass(frozen=True, slots=True)
 class _Converted(Stored):
-    """A stored array in another dtype."""
+    """An array, or one that is stored, in another dtype."""
 
-    stored: Stored
+    value: Array | Stored
 
     def read(self, into: Array | None = None) -> Array:
-        return to_dtype(self.stored.read(), self.dtype)
+        array = self.value.read() if isinstance(self.value, Stored) else self.value
+        return to_dtype(from_bfloat16(array) if array.dtype == BFLOAT16 else array, self.dtype)
+
+
+def _converted(value: Array | Stored, dtype: np.dtype[Any]) -> Array | Stored:
+    return value if value.dtype == dtype else _Converted(value.shape, dtype, value)
 
 
 class VariableValues(MutableMapping[str, Array]):
@@ -36,14 +42,24 @@ class VariableValues(MutableMapping[str, Array]):
     gives the value that the next call has, as an array that cannot be written to; a call that
     updates the variable leaves that array as it is. Those of files are not
     kept in memory for being read: that fails (E0701, E0702) when a file is gone or has changed.
+
+    If reals are `float16` or `bfloat16`, a variable that calls do not update is kept in float32, if
+    it is given so, from which programs derive what they read; reading it gives what is nearest.
     """
 
     def __init__(self, graph: Graph, types: Types, changed: Callable[[str], None]) -> None:
         self._tensors = {t.name: t for t in graph.variables}
         self._types = types
         self._changed = changed
+        updated = {old.name for old, _ in graph.updates}
+        self._exact = {
+            t.name
+            for t in graph.variables
+            if t.dtype is DType.REAL and t.name not in updated and types.real in NARROW
+        }
+        """Those that are kept in float32."""
         self._values: dict[str, Array | Stored] = {
-            t.name: to_dtype(interpret_bind.initial_value(t), types.of(t.dtype).numpy())
+            t.name: to_dtype(interpret_bind.initial_value(t), self._kept(t))
             for t in graph.variables
             if t.data is not None
         }
@@ -57,7 +73,7 @@ class VariableValues(MutableMapping[str, Array]):
             raise _missing([name])
         with self._lock:
             self._own.discard(name)
-            value = self._values[name]
+            value = _converted(self._values[name], self._dtype(self._tensors[name]))
         view = to_user(value.read() if isinstance(value, Stored) else value.view())
         view.flags.writeable = False
         return view
@@ -88,21 +104,31 @@ class VariableValues(MutableMapping[str, Array]):
         """What is stored, in the dtype of the variable; none if only its elements show whether it
         can have that."""
         tensor = self._tensors[name]
-        dtype = self._types.of(tensor.dtype).numpy()
+        dtype = self._kept(tensor)
         if value.shape != self._shape(tensor):
             return None
-        if value.dtype == dtype:
+        if value.dtype in (dtype, self._dtype(tensor)):
             return value
         is_exact = value.dtype.kind == "f" and tensor.dtype.is_abstract
         return _Converted(value.shape, dtype, value) if is_exact else None
+
+    def _dtype(self, tensor: Tensor) -> np.dtype[Any]:
+        """The dtype that a variable has for others."""
+        return self._types.of(tensor.dtype).numpy()
+
+    def _kept(self, tensor: Tensor) -> np.dtype[Any]:
+        """The dtype in which it is kept."""
+        is_exact = tensor.name in self._exact
+        return DType.FLOAT32.numpy() if is_exact else self._dtype(tensor)
 
     def _shape(self, tensor: Tensor) -> tuple[int, ...]:
         return tuple(evaluate(e, {}) for e in tensor.shape)
 
     def _fitted(self, name: str, value: object) -> Array:
         tensor = self._tensors[name]
-        dtype = self._types.of(tensor.dtype).numpy()
-        array = contiguous(fit(value, dtype, tensor.dtype, tensor.rank, f"variable `{name}`"))
+        what, narrow = f"variable `{name}`", self._dtype(tensor)
+        dtype = narrow if to_numpy(value, what).dtype == narrow else self._kept(tensor)
+        array = contiguous(fit(value, dtype, tensor.dtype, tensor.rank, what))
         shape = self._shape(tensor)
         if array.shape != shape:
             raise error(
@@ -122,19 +148,26 @@ class VariableValues(MutableMapping[str, Array]):
     def __len__(self) -> int:
         return len(self._tensors)
 
-    def of(self, tensors: Sequence[Tensor]) -> list[Array]:
-        """The values of these variables, in memory from now on; E0801 if some are not set."""
-        return [
-            self._in_memory(t.name, v) for t, v in zip(tensors, self.held(tensors), strict=True)
-        ]
+    def of(
+        self, tensors: Sequence[Tensor], dtypes: Sequence[np.dtype[Any]] | None = None
+    ) -> list[Array]:
+        """The values of these variables, in memory from now on, in their dtypes or in others;
+        E0801 if some are not set."""
+        for tensor, value in zip(tensors, self._known(tensors), strict=True):
+            if isinstance(value, Stored):
+                self._values[tensor.name] = value.read()
+        held = self.held(tensors, dtypes)
+        return [v.read() if isinstance(v, Stored) else v for v in held]
 
-    def _in_memory(self, name: str, value: Array | Stored) -> Array:
-        if isinstance(value, Stored):
-            value = self._values[name] = value.read()
-        return value
+    def held(
+        self, tensors: Sequence[Tensor], dtypes: Sequence[np.dtype[Any]] | None = None
+    ) -> list[Array | Stored]:
+        """The values of these variables as far as they are in memory, in their dtypes or in others;
+        E0801 if some are not set."""
+        asked = map(self._dtype, tensors) if dtypes is None else dtypes
+        return [_converted(v, d) for v, d in zip(self._known(tensors), asked, strict=True)]
 
-    def held(self, tensors: Sequence[Tensor]) -> list[Array | Stored]:
-        """The values of these variables as far as they are in memory; E0801 if some are not set."""
+    def _known(self, tensors: Sequence[Tensor]) -> list[Array | Stored]:
         missing = [t.name for t in tensors if t.name not in self._values]
         if missing:
             raise _missing(missing)

@@ -7,7 +7,9 @@ without what it was made by.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from ...dtypes import DType
 from ...ir.loops import Kind
@@ -107,3 +109,8 @@ class Image:
     defined: int = 0
     checks: int = 0
     states: int = 0
+
+    @property
+    def variable_dtypes(self) -> list[np.dtype[Any]]:
+        """The dtypes in which steps read variables."""
+        return [DType(v.dtype).numpy() for v in self.variables]
