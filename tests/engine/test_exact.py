@@ -76,6 +76,13 @@ def weights(seed: int) -> dict[str, np.ndarray]:
     return {f"main.G.{n}": a.astype(np.float32) for n, a in found.items()}
 
 
+def with_weights(text: str, given: dict[str, np.ndarray]) -> ricci.Model:
+    model = ricci.parse(text)
+    for name, value in given.items():
+        model.variables[name] = value
+    return model
+
+
 def rows(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-1, 2, (30, 12)).astype(np.float32)
 
@@ -89,10 +96,8 @@ def expected(x: np.ndarray, given: dict[str, np.ndarray], real: str) -> np.ndarr
 @pytest.mark.parametrize("real", KINDS)
 @pytest.mark.parametrize("target", runnable_targets())
 def test_what_is_derived_of_variables_is_rounded_once(real: str, target: str) -> None:
-    model = ricci.parse(NORMALISED)
     given = weights(1)
-    for name, value in given.items():
-        model.variables[name] = value
+    model = with_weights(NORMALISED, given)
     x = rows(2)
     run = model.compile(target, real=real)
     np.testing.assert_array_equal(plain(run(x)), expected(x, given, real))
@@ -110,10 +115,8 @@ def test_what_is_derived_of_variables_is_rounded_once(real: str, target: str) ->
 
 def test_files_are_not_rounded_as_they_are_read(tmp_path: Path) -> None:
     """Those of float32, and of float64, which is rounded to float32 first."""
-    model = ricci.parse(NORMALISED)
     given = weights(4)
-    for name, value in given.items():
-        model.variables[name] = value
+    model = with_weights(NORMALISED, given)
     folder = tmp_path / "model"
     model.save(folder)
     x = rows(5)
@@ -124,10 +127,8 @@ def test_files_are_not_rounded_as_they_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["cpu", "x86-64"])
 def test_ahead_of_time(tmp_path: Path, target: str) -> None:
     """With what is derived by the builder, and by the program itself."""
-    model = ricci.parse(NORMALISED)
     given = weights(6)
-    for name, value in given.items():
-        model.variables[name] = value
+    model = with_weights(NORMALISED, given)
     x = rows(7)
     paths = model.build(tmp_path, target=target, real="bfloat16")
     (y,) = Model(paths).run([to_bfloat16(x).view(np.uint16)])
@@ -152,10 +153,8 @@ DEEP = NORMALISED.replace("30, 12", "30, 40").replace("24, 12", "24, 40")
 
 @pytest.mark.parametrize("target", runnable_targets())
 def test_factors_are_in_weights_that_are_rounded_once(tmp_path: Path, target: str) -> None:
-    model = ricci.parse(DEEP)
     given = deep(10)
-    for name, value in given.items():
-        model.variables[name] = value
+    model = with_weights(DEEP, given)
     x = np.random.default_rng(11).integers(-1, 2, (30, 40)).astype(np.float32)
 
     def want() -> np.ndarray:
@@ -178,10 +177,8 @@ def test_factors_are_in_weights_that_are_rounded_once(tmp_path: Path, target: st
 
 def test_numbers_that_might_lose_bits_keep_their_factors() -> None:
     """Those of float16, where what is below 6e-5 has fewer bits."""
-    model = ricci.parse(DEEP)
     given = deep(13)
-    for name, value in given.items():
-        model.variables[name] = value
+    model = with_weights(DEEP, given)
     x = np.random.default_rng(14).integers(-1, 2, (30, 40)).astype(np.float32)
     run = model.compile(real="float16")
     np.testing.assert_array_equal(plain(run(x)), expected(x, given, "float16"))
@@ -190,9 +187,7 @@ def test_numbers_that_might_lose_bits_keep_their_factors() -> None:
 
 
 def test_what_only_the_preparation_reads_is_not_kept() -> None:
-    model = ricci.parse(DEEP)
-    for name, value in deep(15).items():
-        model.variables[name] = value
+    model = with_weights(DEEP, deep(15))
     types = Types(real=DType.BFLOAT16)
     program = lower(model.graph, {}, types)
     target = this_machine()
