@@ -44,11 +44,16 @@ def block(size: int, used: int | None = None) -> tuple[Array, int]:
 
 def aligned_copy(array: Array) -> Array:
     """The same elements in memory of their own."""
-    memory, address = block(array.nbytes)
-    first = address - memory.ctypes.data
-    copy = memory[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = _aligned_array(array)
     copy[...] = array
     return copy
+
+
+def _aligned_array(like: Array | Stored) -> Array:
+    """An array with any elements."""
+    memory, address = block(like.nbytes)
+    first = address - memory.ctypes.data
+    return memory[first : first + like.nbytes].view(like.dtype).reshape(like.shape)
 
 
 def blocks(sizes: Sequence[int]) -> tuple[Array, list[int]]:
@@ -103,11 +108,13 @@ def large_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def aligned(value: Array | Stored) -> Array:
-    """An array in memory, aligned if a cache may hold it: of NumPy's, three of four are not, and
-    each vector of theirs is on two lines. From farther away that makes no difference."""
-    array = value.read() if isinstance(value, Stored) else value
-    near = array.nbytes <= _MOST_ALIGNED
-    return aligned_copy(array) if near and array.ctypes.data % _ALIGNMENT else array
+    """An array in memory, aligned if a cache may hold it, or if it is read anyway: of NumPy's, three
+    of four are not, and each vector of theirs is on two lines. From farther away that makes little
+    difference."""
+    if isinstance(value, Stored):
+        return value.read(_aligned_array(value))
+    near = value.nbytes <= _MOST_ALIGNED
+    return aligned_copy(value) if near and value.ctypes.data % _ALIGNMENT else value
 
 
 class Room:

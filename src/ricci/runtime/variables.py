@@ -28,7 +28,11 @@ class _Converted(Stored):
 
     def read(self, into: Array | None = None) -> Array:
         array = self.value.read() if isinstance(self.value, Stored) else self.value
-        return to_dtype(from_bfloat16(array) if array.dtype == BFLOAT16 else array, self.dtype)
+        found = to_dtype(from_bfloat16(array) if array.dtype == BFLOAT16 else array, self.dtype)
+        if into is None:
+            return found
+        into[...] = found
+        return into
 
 
 def _converted(value: Array | Stored, dtype: np.dtype[Any]) -> Array | Stored:
