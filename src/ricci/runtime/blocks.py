@@ -108,9 +108,9 @@ def large_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def aligned(value: Array | Stored) -> Array:
-    """An array in memory, aligned if a cache may hold it, or if it is read anyway: of NumPy's, three
-    of four are not, and each vector of theirs is on two lines. From farther away that makes little
-    difference."""
+    """An array in memory, aligned if a cache may hold it, or if it is read anyway: of NumPy's,
+    three of four are not, and each vector of theirs is on two lines. From farther away that makes
+    little difference."""
     if isinstance(value, Stored):
         return value.read(_aligned_array(value))
     near = value.nbytes <= _MOST_ALIGNED
