@@ -15,6 +15,7 @@ from ricci.ir.loops import Action, Group, Program, Reduce
 from ricci.ir.nodes import Tensor
 from ricci.ir.rewrite import accesses
 from ricci.passes.pipeline import lower
+from ricci.runtime import preparation
 from ricci.runtime.instance import Loaded, Weights
 from ricci.runtime.pool import this_machine
 from ricci.runtime.signature import with_state
@@ -332,15 +333,28 @@ def test_products_multiply_what_is_narrow() -> None:
     assert [(t.name, t.dtype) for t in added] == [("f.u", DType.FLOAT32)]
 
 
-CHAIN = """def f(REAL(M,K) x, REAL(K,K) b, REAL(K,K) c) -> (z) {
+CHAIN = """def f(REAL(M,K) x, REAL(K,K) b, REAL(K,K) c, REAL(K,K) d) -> (z) {
     s(m,n) +=! x(m,k) * b(k,n)
     t(m,n) +=! s(m,k) * c(k,n)
-    z(m,n) = t(m,n) + s(m,n) }"""
+    z(m,n) +=! t(m,k) * d(k,n)
+    z(m,n) = z(m,n) + s(m,n) }"""
+SHORTCUT = """def f(REAL(M,K) x, REAL(K,K) b, REAL(K,K) c) -> (z) {
+    s(m,n) +=! x(m,k) * b(k,n)
+    z(m,n) +=! x(m,k) * c(k,n)
+    z(m,n) = z(m,n) + s(m,n) }"""
 
 
-def test_what_products_make_and_multiply_again_is_narrow() -> None:
-    program = lowered(CHAIN, DType.BFLOAT16, M=24, K=2048)
+@pytest.mark.parametrize("text", [CHAIN, SHORTCUT])
+def test_what_products_make_is_narrow_if_it_is_multiplied_or_a_term(text: str) -> None:
+    program = lowered(text, DType.BFLOAT16, M=24, K=2048)
     assert [t.dtype for t in written(program, "s")] == [DType.BFLOAT16]
+
+
+def test_results_have_their_type() -> None:
+    text = RESIDUAL.replace("-> (z)", "-> (s, u, z)")
+    program = lowered(text, DType.BFLOAT16, M=24, N=1024)
+    assert {t.dtype for t in program.outputs} == {DType.BFLOAT16}
+    assert {t.dtype for n in "suz" for t in written(program, n)} == {DType.BFLOAT16}
 
 
 SCANNED = """
@@ -396,3 +410,77 @@ def test_variables_that_loops_take_are_narrow() -> None:
     p, q = stored(p, "bfloat16"), stored(q, "bfloat16")
     np.testing.assert_array_equal(plain(found.y), stored(stored(x + p, "bfloat16") + q, "bfloat16"))
     np.testing.assert_array_equal(plain(found.z), stored(x * p, "bfloat16"))
+
+
+VIEWED = """
+import layout;
+import math;
+graph G {
+    @input { x: real[8, 8]; }
+    @variable { p: real[64]; }
+    @output { y: real[8, 8]; z: real[64]; }
+    @compose {
+        q = layout.reshape{shape=[8, 8]}(p);
+        y = math.mul(x, q);
+        r = layout.reshape{shape=[64]}(x);
+        z = math.mul(r, p);
+    }
+}
+"""
+
+
+def test_variables_that_have_another_shape_for_some() -> None:
+    model = ricci.parse(VIEWED)
+    p = (1 + np.arange(64) / 2**12).astype(np.float32)
+    model.variables["main.G.p"] = p
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    found = model.compile(real="bfloat16")(x)
+    want = stored(x.ravel() * stored(p, "bfloat16"), "bfloat16")
+    np.testing.assert_array_equal(plain(found.y).ravel(), want)
+    np.testing.assert_array_equal(plain(found.z), want)
+
+
+TWICE = """
+operator square {
+    @input { w: real[m, c]; }
+    @output { y: real[m, c]; }
+    @lower { y[i, j] = w[i, j] * w[i, j] + w[i, j], i < m, j < c; }
+}
+
+graph G {
+    @input { x: real[40, 40]; }
+    @variable { w: real[24, 40]; v: real[24, 40]; s: real[24]; t: real[24]; }
+    @output { y: real[40, 24]; z: real[40, 24]; r: real[40, 24]; }
+    @compose {
+        y = layer(x, w);
+        u = square(w);
+        z = layer(x, u);
+        q = layer(x, v);
+        r = scaled(q, s, t);
+    }
+}
+"""
+
+
+def test_parts_of_the_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that are read as they are, and derived from; other parts are taken over."""
+    monkeypatch.setattr(preparation, "AT_ONCE", 0)
+    rng = np.random.default_rng(18)
+    given = {
+        "w": rng.integers(-200, 201, (24, 40)),
+        "v": 2 * rng.integers(0, 2, (24, 40)) - 1,
+        "s": 1 + rng.integers(0, 2**12, 24) / 2**12,
+        "t": rng.integers(-(2**10), 2**10, 24) / 2**9,
+    }
+    arrays = {f"main.G.{n}": a.astype(np.float32) for n, a in given.items()}
+    model = with_weights(NORMALISED[: NORMALISED.index("graph G")] + TWICE, arrays)
+    run, x = model.compile(real="bfloat16"), np.eye(40, dtype=np.float32)
+    for step in range(3):
+        w, v, s, t = (arrays[f"main.G.{n}"] for n in "wvst")
+        found = run(x)
+        np.testing.assert_array_equal(plain(found.y), w.T)
+        np.testing.assert_array_equal(plain(found.z), stored(w * w + w, "bfloat16").T)
+        want = stored(stored(v * s[:, None], "bfloat16").T + t, "bfloat16")
+        np.testing.assert_array_equal(plain(found.r), want)
+        name = "main.G.w" if step else "main.G.s"
+        run.variables[name] = arrays[name] = arrays[name][::-1].copy()
