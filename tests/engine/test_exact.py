@@ -484,3 +484,29 @@ def test_parts_of_the_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(plain(found.r), want)
         name = "main.G.w" if step else "main.G.s"
         run.variables[name] = arrays[name] = arrays[name][::-1].copy()
+
+
+SCATTERED = """
+import layout;
+import math;
+graph G {
+    @input { x: real[64]; i: int[40]; u: real[40]; }
+    @variable { v: real[40]; }
+    @output { y: real[64]; z: real[40]; }
+    @compose {
+        y = layout.scatter{axis=0}(x, i, v);
+        z = math.mul(u, v);
+    }
+}
+"""
+
+
+def test_what_is_written_to_places_that_data_names() -> None:
+    model = ricci.parse(SCATTERED)
+    rng = np.random.default_rng(19)
+    v = (1 + rng.integers(0, 2**12, 40) / 2**12).astype(np.float32)
+    model.variables["main.G.v"] = v
+    x, places = np.zeros(64, np.float32), rng.permutation(64)[:40]
+    found = model.compile(real="bfloat16")(x, places, np.ones(40, np.float32))
+    np.testing.assert_array_equal(plain(found.y)[places], stored(v, "bfloat16"))
+    np.testing.assert_array_equal(plain(found.z), stored(v, "bfloat16"))
