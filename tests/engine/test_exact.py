@@ -114,9 +114,9 @@ def test_what_is_derived_of_variables_is_rounded_once(real: str, target: str) ->
     np.testing.assert_array_equal(plain(run(x)), expected(x, narrow, real))
 
 
-def test_files_are_not_rounded_as_they_are_read(tmp_path: Path) -> None:
-    """Those of float32, and of float64, which is rounded to float32 first."""
-    given = weights(4)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_files_are_not_rounded_as_they_are_read(tmp_path: Path, dtype: type) -> None:
+    given = {n: v.astype(dtype) for n, v in weights(4).items()}
     model = with_weights(NORMALISED, given)
     folder = tmp_path / "model"
     model.save(folder)

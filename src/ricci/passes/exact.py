@@ -29,6 +29,7 @@ from ..ir.loops import (
     Repeat,
     Scatter,
     all_actions,
+    expressions_of,
     tensors_touched,
 )
 from ..ir.nodes import Tensor
@@ -98,8 +99,7 @@ def _wanted(kernel: Reduce) -> Iterator[Tensor]:
         yield from (a.tensor for a in accesses(*kernel.values))
     points = [shapes.as_int(i.extent) for i in (*kernel.domain, *kernel.reduced)]
     work = math.prod(math.inf if n is None else n for n in points)
-    parts = (*kernel.initial, *kernel.values, *kernel.results, *kernel.locals)
-    for tensor in {a.tensor for a in accesses(*parts)}:
+    for tensor in {a.tensor for a in accesses(*expressions_of(kernel))}:
         sizes = [shapes.as_int(e) for e in tensor.shape]
         elements = math.prod(math.inf if n is None else n for n in sizes)
         if elements > _FEW and not elements * _AGAIN <= work:

@@ -142,9 +142,9 @@ def _program(
     constant = {*graph.variables, *constants, *kept}
     ports = {*inputs, *_outputs(graph), *constant, *fixed}
     strides: dict[Tensor, tuple[int, ...]] = {}
+    late = keep_residuals(late, {*ports, *lowered.changing, *views, *views.values()})
+    late = hold_in_float32(late, machine.pairs)
     if not (graph.symbols or graph.sizes):
-        late = keep_residuals(late, {*ports, *lowered.changing, *views, *views.values()})
-        late = hold_in_float32(late, machine.pairs)
         late, moved = move_constants(late, constant)
         early += moved.kernels
         kept += moved.constants
@@ -180,8 +180,6 @@ def _program(
         views = lowered.views
         late = mark_leaving(late, _outputs(graph)[: len(_outputs(graph)) - states], views)
     else:
-        late = keep_residuals(late, {*ports, *lowered.changing, *views, *views.values()})
-        late = hold_in_float32(late, machine.pairs)
         exact = keep_exact(early, late, constant, {*strided, *views, *views.values()})
         early, late = exact.early, exact.late
     kept, constants = [*exact.all(kept)], exact.all(constants)

@@ -19,7 +19,16 @@ from dataclasses import field
 
 from ..dtypes import NARROW, DType
 from ..ir import shapes
-from ..ir.loops import Action, Group, Kernel, Point, Reduce, all_actions, tensors_touched
+from ..ir.loops import (
+    Action,
+    Group,
+    Kernel,
+    Point,
+    Reduce,
+    all_actions,
+    tensors_touched,
+    tensors_written,
+)
 from ..ir.nodes import Cast, Expr, Local, Tensor
 from ..ir.rewrite import accesses
 from ..records import dataclass, replace
@@ -72,16 +81,16 @@ def _uses(actions: Sequence[Action]) -> tuple[dict[Tensor, _Use], set[Tensor]]:
             continue
         local = action.local if isinstance(action, Group) else ()
         for kernel in _kernels(action):
-            made = {t.tensor for t in kernel.targets}
-            read = {a.tensor for a in accesses(*kernel.values)} if _is_product(kernel) else set()
+            made, factors = tensors_written(kernel), _multiplied(kernel)
             for tensor in tensors_touched(kernel):
                 if tensor.dtype not in NARROW or tensor in local:
                     continue
                 use = uses.setdefault(tensor, _Use())
-                kinds = (made, use.makers), (read, use.factors)
-                for _, known in (k for k in kinds if tensor in k[0]):
-                    known.append(kernel)
-                if tensor not in made and tensor not in read:
+                if tensor in made:
+                    use.makers.append(kernel)
+                elif tensor in factors:
+                    use.factors.append(kernel)
+                else:
                     use.others.append(kernel)
                     use.readers.add(place)
     return uses, left_out
@@ -93,6 +102,11 @@ def _kernels(action: Reduce | Group) -> tuple[Reduce, ...]:
 
 def _is_product(kernel: Reduce) -> bool:
     return kernel.op == "add" and has_reuse(kernel)
+
+
+def _multiplied(kernel: Reduce) -> set[Tensor]:
+    """The tensors that a sum of products multiplies."""
+    return {a.tensor for a in accesses(*kernel.values)} if _is_product(kernel) else set()
 
 
 def _is_worthwhile(tensor: Tensor, use: _Use) -> bool:
@@ -138,8 +152,7 @@ def _kernel(
     kernel: Reduce, wide: Mapping[Tensor, Tensor], twins: Mapping[Tensor, Tensor]
 ) -> Reduce:
     """A kernel that reads and makes such tensors."""
-    multiplied = {a.tensor for a in accesses(*kernel.values)} if _is_product(kernel) else set()
-    kept = multiplied | {t.tensor for t in kernel.targets}
+    kept = {*_multiplied(kernel), *tensors_written(kernel)}
     read = {t: w for t, w in twins.items() if t not in kept}
     found = retyped(kernel, {**wide, **read})
     for target, value in zip(kernel.targets, found.initial, strict=True):
